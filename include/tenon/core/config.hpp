@@ -1,0 +1,34 @@
+// The inline namespace that carries the ABI tag, and every macro that is not a version number.
+//
+// Rule: a macro may add names, never change a definition. What changes a body (today: whether OpenMP is compiled in)
+// is part of the inline namespace, so that two translation units that differ in it link to two sets of functions
+// instead of silently sharing one.
+#pragma once
+
+#include <tenon/core/version.hpp>
+
+#define TENON_DETAIL_CONCAT_(a, b, c, d) v##a##_##b##_##c##_##d
+#define TENON_DETAIL_CONCAT(a, b, c, d) TENON_DETAIL_CONCAT_(a, b, c, d)
+
+#ifdef _OPENMP
+#define TENON_DETAIL_THREADS openmp
+#else
+#define TENON_DETAIL_THREADS serial
+#endif
+
+#define TENON_ABI_NAMESPACE \
+  TENON_DETAIL_CONCAT(TENON_VERSION_MAJOR, TENON_VERSION_MINOR, TENON_VERSION_PATCH, TENON_DETAIL_THREADS)
+
+#define TENON_NAMESPACE_BEGIN \
+  namespace tenon {           \
+  inline namespace TENON_ABI_NAMESPACE {
+#define TENON_NAMESPACE_END \
+  }                         \
+  }
+
+// Marks functions that kernels call too. It adds an attribute, never a different body.
+#ifdef __CUDACC__
+#define TENON_HD __host__ __device__
+#else
+#define TENON_HD
+#endif

@@ -1,0 +1,40 @@
+// Which instruction set the CPU kernels use. All of them are compiled in; the choice is made at run time.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include <tenon/core/config.hpp>
+
+TENON_NAMESPACE_BEGIN
+
+/// Levels in ascending order; each includes the ones below it.
+enum class SimdLevel : std::uint8_t {
+  portable,  ///< what the compiler makes of plain C++ for its default target
+  avx2,      ///< AVX2, FMA and F16C
+  avx512     ///< AVX-512 F, BW, DQ and VL
+};
+
+constexpr std::string_view simd_level_name(SimdLevel level) noexcept {
+  switch (level) {
+    case SimdLevel::avx512: return "avx512";
+    case SimdLevel::avx2: return "avx2";
+    default: return "portable";
+  }
+}
+
+/// The highest level that this processor and its operating system support.
+inline SimdLevel detect_simd_level() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  // __builtin_cpu_supports looks at CPUID and at what the operating system saves (XGETBV).
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2")) {
+    return SimdLevel::avx512;
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return SimdLevel::avx2;
+#endif
+  return SimdLevel::portable;
+}
+
+TENON_NAMESPACE_END

@@ -1,0 +1,116 @@
+// Workspace: scratch memory of a context. A bump allocator: allocating is an addition, freeing is forgetting.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tenon/core/config.hpp>
+#include <tenon/core/error.hpp>
+#include <tenon/core/math.hpp>
+#include <tenon/tensor/storage.hpp>
+
+TENON_NAMESPACE_BEGIN
+
+/// Scratch memory that operators take in nested scopes. It grows to what the deepest call needs and then allocates
+/// nothing more. One thread at a time, like the context it belongs to.
+class Workspace {
+  struct Mark {
+    std::size_t block = 0;
+    std::size_t used = 0;
+  };
+
+ public:
+  /// What is allocated through a Scope is valid until the Scope ends. Scopes end in reverse order of their start.
+  class Scope {
+   public:
+    explicit Scope(Workspace& workspace) noexcept : workspace_(workspace), mark_(workspace.top_) {}
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    ~Scope() { workspace_.release(mark_); }
+
+    /// `count` uninitialised elements, aligned to 64 bytes.
+    template <class T>
+    [[nodiscard]] T* allocate(std::size_t count) {
+      const auto bytes = checked_mul(count, sizeof(T));
+      if (!bytes) throw Error("workspace: more bytes asked for than there are addresses");
+      return reinterpret_cast<T*>(workspace_.take(*bytes));
+    }
+    /// The same for a count that is a size of a tensor.
+    template <class T>
+    [[nodiscard]] T* allocate(std::int64_t count) {
+      return allocate<T>(static_cast<std::size_t>(count));
+    }
+
+   private:
+    Workspace& workspace_;
+    Mark mark_;
+  };
+
+  Workspace() = default;
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  [[nodiscard]] Scope scope() noexcept { return Scope(*this); }
+
+  /// Bytes that the workspace holds, used or not.
+  [[nodiscard]] std::size_t capacity() const noexcept {
+    std::size_t sum = 0;
+    for (const Block& block : blocks_) sum += block.size;
+    return sum;
+  }
+
+ private:
+  struct AlignedDelete {
+    void operator()(std::byte* block) const noexcept { ::operator delete(block, std::align_val_t{storage_alignment}); }
+  };
+  struct Block {
+    std::unique_ptr<std::byte, AlignedDelete> data;
+    std::size_t size = 0;
+  };
+
+  static constexpr std::size_t smallest_block = std::size_t{256} << 10;
+
+  std::byte* take(std::size_t bytes) {
+    bytes = align_up(bytes, storage_alignment);
+    if (top_.block < blocks_.size() && blocks_[top_.block].size - top_.used < bytes) {
+      ++top_.block;  // what is left of this block stays unused until the scope ends
+      top_.used = 0;
+    }
+    if (top_.block == blocks_.size() || blocks_[top_.block].size < bytes) {
+      // Blocks from here on are unused: replace them by one that is large enough.
+      blocks_.resize(top_.block);
+      const std::size_t size = std::max({bytes, smallest_block, 2 * capacity()});
+      auto* data = static_cast<std::byte*>(::operator new(size, std::align_val_t{storage_alignment}, std::nothrow));
+      if (data == nullptr) throw Error("cannot allocate " + std::to_string(size) + " bytes of CPU workspace");
+      blocks_.push_back({std::unique_ptr<std::byte, AlignedDelete>(data), size});
+      top_ = {blocks_.size() - 1, 0};
+    }
+    std::byte* result = blocks_[top_.block].data.get() + top_.used;
+    top_.used += bytes;
+    return result;
+  }
+
+  void release(Mark mark) noexcept {
+    top_ = mark;
+    if (mark.block == 0 && mark.used == 0 && blocks_.size() > 1) merge();
+  }
+
+  /// Outside every scope: one block instead of several, so that the next round needs a single one.
+  void merge() noexcept {
+    const std::size_t size = capacity();
+    blocks_.clear();
+    auto* data = static_cast<std::byte*>(::operator new(size, std::align_val_t{storage_alignment}, std::nothrow));
+    if (data != nullptr) blocks_.push_back({std::unique_ptr<std::byte, AlignedDelete>(data), size});
+  }
+
+  std::vector<Block> blocks_;
+  Mark top_;
+};
+
+TENON_NAMESPACE_END

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Chats with a Qwen2 model on the CPU. Installs what is missing, builds the chat program in build/chat, and runs it with
+# the arguments given; without --model it uses the small checkpoint in examples/models. The set-up talks on standard
+# error only, so that standard output has the program's answer and nothing else. A second call only checks that the
+# build is current.
+#
+#   examples/chat.sh
+#   examples/chat.sh --prompt "Tell me a story." --greedy
+#   examples/chat.sh --model path/to/Qwen2.5-0.5B-Instruct --dtype bf16
+set -euo pipefail
+
+root="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)"
+build="$root/build/chat"
+log="$build/setup.log"
+
+# Everything but the program itself: no standard input, and nothing on standard output.
+set_up() {
+  "$root/cmake/install_dependencies.sh" chat
+  mkdir -p "$build"
+  # Two calls at once: the second waits for the first to finish building.
+  if command -v flock > /dev/null; then
+    exec 9> "$build/setup.lock"
+    flock 9
+  fi
+  step() { # step COMMAND...: shows the end of the log where the command fails
+    if ! "$@" > "$log" 2>&1; then
+      tail -n 40 "$log" >&2
+      printf 'tenon: setting up the chat program failed; the whole log is %s\n' "$log" >&2
+      exit 1
+    fi
+  }
+  if [ ! -f "$build/CMakeCache.txt" ] || [ ! -x "$build/bin/chat" ]; then
+    printf 'tenon: building the chat program, once; this takes a minute or two\n' >&2
+    local generator=()
+    if [ ! -f "$build/CMakeCache.txt" ] && [ -z "${CMAKE_GENERATOR:-}" ] && command -v ninja > /dev/null; then
+      generator=(-G Ninja)
+    fi
+    step cmake -S "$root" -B "$build" ${generator[@]+"${generator[@]}"} -DCMAKE_BUILD_TYPE=Release \
+      -DTENON_BUILD_TESTS=OFF -DTENON_BUILD_BENCHMARKS=OFF -DTENON_BUILD_EXAMPLES=ON -DTENON_WARNINGS_AS_ERRORS=OFF
+  fi
+  step cmake --build "$build" --target chat --parallel "$(nproc 2> /dev/null || echo 2)"
+}
+(set_up) < /dev/null > /dev/null
+
+exec "$build/bin/chat" "$@"

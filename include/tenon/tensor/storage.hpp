@@ -54,22 +54,25 @@ struct AlignedDelete {
   void operator()(std::byte* block) const noexcept { ::operator delete(block, std::align_val_t{alignment}); }
 };
 
-}  // namespace detail
-
 /// Uninitialised memory of the CPU. Pages are not touched, so memory that is never written costs nothing.
 /// Throws Error where the memory cannot be had.
-inline Storage<Cpu> allocate_storage(Context<Cpu>&, std::size_t bytes) {
-  const std::size_t alignment = bytes >= detail::huge_page_bytes ? detail::huge_page_bytes : storage_alignment;
+inline Storage<Cpu> allocate_host_block(std::size_t bytes) {
+  const std::size_t alignment = bytes >= huge_page_bytes ? huge_page_bytes : storage_alignment;
   const auto padded = checked_add(bytes, storage_alignment);
   void* block = padded ? ::operator new(align_up(*padded, storage_alignment), std::align_val_t{alignment}, std::nothrow)
                        : nullptr;
   if (block == nullptr) throw Error("cannot allocate " + std::to_string(bytes) + " bytes of CPU memory");
   auto* data = static_cast<std::byte*>(block);
 #ifdef __linux__
-  if (alignment == detail::huge_page_bytes) ::madvise(data, bytes, MADV_HUGEPAGE);
+  if (alignment == huge_page_bytes) ::madvise(data, bytes, MADV_HUGEPAGE);
 #endif
-  std::shared_ptr<std::byte> owner(data, detail::AlignedDelete{alignment});
+  std::shared_ptr<std::byte> owner(data, AlignedDelete{alignment});
   return Storage<Cpu>(data, bytes, std::move(owner), false);
 }
+
+}  // namespace detail
+
+/// Memory for a tensor on the device of the context. Throws Error where it cannot be had.
+inline Storage<Cpu> allocate_storage(Context<Cpu>&, std::size_t bytes) { return detail::allocate_host_block(bytes); }
 
 TENON_NAMESPACE_END

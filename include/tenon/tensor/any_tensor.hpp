@@ -1,0 +1,238 @@
+// AnyTensor: a tensor whose dtype, rank and device are known at run time only. For loaders, graphs, bindings, printing.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tenon/core/config.hpp>
+#include <tenon/core/dtype.hpp>
+#include <tenon/tensor/tensor.hpp>
+
+TENON_NAMESPACE_BEGIN
+
+/// Shared storage, dtype, sizes and strides. Copying it shares the elements, like Tensor, and the same may be said of
+/// threads. `as<T, Rank, Device>()` gives the typed tensor back, checked; `visit` hands it to a generic lambda.
+class AnyTensor {
+ public:
+  /// An empty float32 tensor of shape (0,).
+  AnyTensor() : sizes_{0}, strides_{1} {}
+
+  /// Shares the elements of a typed tensor. `Tensor<const T, …>` becomes a read-only AnyTensor.
+  template <class T, std::size_t Rank>
+  AnyTensor(const Tensor<T, Rank, Cpu>& tensor)
+      : storage_(tensor.storage()),
+        data_(const_cast<std::byte*>(reinterpret_cast<const std::byte*>(tensor.data()))),
+        sizes_(tensor.sizes().begin(), tensor.sizes().end()),
+        strides_(tensor.strides().begin(), tensor.strides().end()),
+        dtype_(dtype_of<T>),
+        read_only_(std::is_const_v<T> || tensor.storage().read_only()) {}
+
+  /// Row-major, uninitialised.
+  static AnyTensor empty(Context<Cpu>& ctx, DType dtype, std::vector<std::int64_t> sizes) {
+    const std::size_t bytes = byte_count(dtype, sizes);
+    AnyTensor result;
+    result.storage_ = allocate_storage(ctx, bytes);
+    result.data_ = result.storage_.data();
+    result.set_row_major(dtype, std::move(sizes));
+    return result;
+  }
+
+  /// Row-major elements in memory that `owner` keeps alive and nobody writes, for example a mapped file. `data` must be
+  /// aligned for `dtype` (throws ValueError otherwise) and hold all elements.
+  static AnyTensor from_external(DType dtype, std::vector<std::int64_t> sizes, const std::byte* data,
+                                 std::shared_ptr<const void> owner) {
+    if (reinterpret_cast<std::uintptr_t>(data) % dtype_size(dtype) != 0) {
+      throw ValueError("external data of dtype " + std::string(dtype_name(dtype)) + " is not aligned to its size");
+    }
+    const std::size_t bytes = byte_count(dtype, sizes);
+    AnyTensor result;
+    result.storage_ = Storage<Cpu>(const_cast<std::byte*>(data), bytes, std::move(owner), true);
+    result.data_ = result.storage_.data();
+    result.read_only_ = true;
+    result.set_row_major(dtype, std::move(sizes));
+    return result;
+  }
+
+  [[nodiscard]] DType dtype() const noexcept { return dtype_; }
+  [[nodiscard]] DeviceKind device() const noexcept { return DeviceKind::cpu; }
+  [[nodiscard]] bool read_only() const noexcept { return read_only_; }
+  [[nodiscard]] std::size_t rank() const noexcept { return sizes_.size(); }
+  [[nodiscard]] const std::vector<std::int64_t>& sizes() const noexcept { return sizes_; }
+  [[nodiscard]] const std::vector<std::int64_t>& strides() const noexcept { return strides_; }
+  [[nodiscard]] std::int64_t numel() const noexcept {
+    return std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{1}, std::multiplies<>());
+  }
+  [[nodiscard]] std::size_t nbytes() const noexcept { return static_cast<std::size_t>(numel()) * dtype_size(dtype_); }
+  [[nodiscard]] bool is_contiguous() const noexcept { return detail::is_contiguous(sizes_, strides_); }
+  [[nodiscard]] const std::byte* data() const noexcept { return data_; }
+
+  /// Copies `host` (row-major, nbytes() bytes) into a contiguous, writable tensor.
+  /// Throws ShapeError for another size, ValueError where the tensor is read-only or not contiguous.
+  void load(Context<Cpu>&, std::span<const std::byte> host) const {
+    if (host.size() != nbytes()) {
+      throw ShapeError("load: " + std::to_string(host.size()) + " bytes do not fill shape " + shape_string(sizes_) +
+                       " of dtype " + std::string(dtype_name(dtype_)));
+    }
+    if (read_only_) throw ValueError("load: the tensor is read-only");
+    if (!is_contiguous()) throw ValueError("load: the tensor is not contiguous");
+    std::copy(host.begin(), host.end(), data_);
+  }
+
+  // Shared elements under another layout, with the rules and errors of Layout.
+
+  [[nodiscard]] AnyTensor view(std::vector<std::int64_t> sizes) const {
+    detail::infer_size("view", sizes_, numel(), sizes);
+    std::vector<std::int64_t> strides(sizes.size());
+    detail::view_strides(sizes_, strides_, sizes, strides);
+    return with(std::move(sizes), std::move(strides), 0);
+  }
+  [[nodiscard]] AnyTensor permute(const std::vector<std::int64_t>& order) const {
+    if (order.size() != rank()) {
+      throw ShapeError("permute: " + shape_string(order) + " does not name every dimension of shape " +
+                       shape_string(sizes_));
+    }
+    detail::check_permutation(order);
+    AnyTensor result = *this;
+    for (std::size_t i = 0; i < rank(); ++i) {
+      result.sizes_[i] = sizes_[static_cast<std::size_t>(order[i])];
+      result.strides_[i] = strides_[static_cast<std::size_t>(order[i])];
+    }
+    return result;
+  }
+  [[nodiscard]] AnyTensor slice(std::int64_t dim, std::int64_t start, std::int64_t end, std::int64_t step = 1) const {
+    const std::size_t at = detail::wrap_dim("slice", dim, rank());
+    detail::check_slice(sizes_[at], start, end, step);
+    std::vector<std::int64_t> sizes = sizes_;
+    std::vector<std::int64_t> strides = strides_;
+    sizes[at] = ceil_div(end - start, step);
+    strides[at] *= step;
+    const std::int64_t offset = sizes[at] == 0 ? 0 : start * strides_[at];
+    return with(std::move(sizes), std::move(strides), offset);
+  }
+  [[nodiscard]] AnyTensor select(std::int64_t dim, std::int64_t index) const {
+    const std::size_t at = detail::wrap_dim("select", dim, rank());
+    detail::check_select(sizes_[at], index);
+    std::vector<std::int64_t> sizes = sizes_;
+    std::vector<std::int64_t> strides = strides_;
+    sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(at));
+    strides.erase(strides.begin() + static_cast<std::ptrdiff_t>(at));
+    return with(std::move(sizes), std::move(strides), index * strides_[at]);
+  }
+
+  /// The typed tensor, sharing the elements. Ask for `as<const T, …>` of read-only elements.
+  /// Throws DTypeError, ShapeError (rank), DeviceError, or ValueError (writable access to read-only elements).
+  template <class T, std::size_t Rank, DeviceTag Device = Cpu>
+  [[nodiscard]] Tensor<T, Rank, Device> as() const {
+    if (dtype_of<T> != dtype_) {
+      throw DTypeError("tensor has dtype " + std::string(dtype_name(dtype_)) + ", asked for as " +
+                       std::string(dtype_name(dtype_of<T>)));
+    }
+    if (Rank != rank()) {
+      throw ShapeError("tensor has shape " + shape_string(sizes_) + ", asked for with rank " + std::to_string(Rank));
+    }
+    if (device_kind_of<Device> != device()) {
+      throw DeviceError("tensor is on " + std::string(device_name(device())) + ", asked for on " +
+                        std::string(Device::name));
+    }
+    if (read_only_ && !std::is_const_v<T>) throw ValueError("tensor is read-only, asked for as writable");
+    if constexpr (std::same_as<Device, Cpu>) {
+      Sizes<Rank> sizes{};
+      Sizes<Rank> strides{};
+      std::copy(sizes_.begin(), sizes_.end(), sizes.begin());
+      std::copy(strides_.begin(), strides_.end(), strides.begin());
+      return {storage_, reinterpret_cast<T*>(data_), Layout<Rank>(sizes, strides)};
+    } else {
+      return {};  // not reached: the device differs
+    }
+  }
+
+  /// Calls `visitor(Tensor<const T, Rank, Cpu>)` with the tensor's own T and rank (0 to MaxRank) and returns its result.
+  /// Throws ShapeError for another rank.
+  template <std::size_t MaxRank = 4, class Visitor>
+  decltype(auto) visit(Visitor&& visitor) const {
+    return visit_dtype(dtype_, [&]<class T>(std::type_identity<T>) -> decltype(auto) {
+      return visit_rank<T, 0, MaxRank>(visitor);
+    });
+  }
+
+  /// Row-major with the elements converted to `dtype`; shared where nothing has to change.
+  [[nodiscard]] AnyTensor to(Context<Cpu>& ctx, DType dtype) const {
+    if (dtype == dtype_ && is_contiguous()) return *this;
+    AnyTensor result = empty(ctx, dtype, sizes_);
+    visit_dtype(dtype_, [&]<class From>(std::type_identity<From>) {
+      visit_dtype(dtype, [&]<class To>(std::type_identity<To>) {
+        if (is_contiguous()) {
+          copy(ctx, View<To, 1>(reinterpret_cast<To*>(result.data_), Sizes<1>{numel()}),
+               View<const From, 1>(reinterpret_cast<const From*>(data_), Sizes<1>{numel()}));
+        } else {
+          copy_strided<To, From>(result, 0, reinterpret_cast<To*>(result.data_), reinterpret_cast<const From*>(data_));
+        }
+      });
+    });
+    return result;
+  }
+  /// The same elements on the device of `ctx`: a CPU tensor is there already.
+  [[nodiscard]] AnyTensor to(Context<Cpu>&) const { return *this; }
+  [[nodiscard]] AnyTensor contiguous(Context<Cpu>& ctx) const { return to(ctx, dtype_); }
+
+ private:
+  static std::size_t byte_count(DType dtype, std::span<const std::int64_t> sizes) {
+    const auto bytes = checked_mul(detail::checked_numel(sizes), static_cast<std::int64_t>(dtype_size(dtype)));
+    if (!bytes) throw ShapeError("shape " + shape_string(sizes) + " has more bytes than 63 bits can count");
+    return static_cast<std::size_t>(*bytes);
+  }
+
+  void set_row_major(DType dtype, std::vector<std::int64_t> sizes) {
+    dtype_ = dtype;
+    sizes_ = std::move(sizes);
+    strides_.resize(sizes_.size());
+    detail::row_major_strides(sizes_, strides_);
+  }
+
+  [[nodiscard]] AnyTensor with(std::vector<std::int64_t> sizes, std::vector<std::int64_t> strides,
+                               std::int64_t offset) const {
+    AnyTensor result = *this;
+    result.sizes_ = std::move(sizes);
+    result.strides_ = std::move(strides);
+    result.data_ = data_ + offset * static_cast<std::int64_t>(dtype_size(dtype_));
+    return result;
+  }
+
+  template <class T, std::size_t Rank, std::size_t MaxRank, class Visitor>
+  decltype(auto) visit_rank(Visitor& visitor) const {
+    if constexpr (Rank < MaxRank) {
+      if (rank() != Rank) return visit_rank<T, Rank + 1, MaxRank>(visitor);
+    } else if (rank() != Rank) {
+      throw ShapeError("tensor has shape " + shape_string(sizes_) + ", but its visitor takes ranks 0 to " +
+                       std::to_string(MaxRank));
+    }
+    return visitor(as<const T, Rank>());
+  }
+
+  template <class To, class From>
+  void copy_strided(const AnyTensor& target, std::size_t dim, To* to, const From* from) const {
+    if (dim == rank()) {
+      *to = detail::convert<To>(*from);
+      return;
+    }
+    for (std::int64_t i = 0; i < sizes_[dim]; ++i) {
+      copy_strided(target, dim + 1, to + i * target.strides_[dim], from + i * strides_[dim]);
+    }
+  }
+
+  Storage<Cpu> storage_;
+  std::byte* data_ = nullptr;
+  std::vector<std::int64_t> sizes_;
+  std::vector<std::int64_t> strides_;
+  DType dtype_ = DType::float32;
+  bool read_only_ = false;
+};
+
+TENON_NAMESPACE_END

@@ -8,7 +8,7 @@ set(_tenon_config_dir "${CMAKE_INSTALL_DATADIR}/cmake/tenon")
 install(TARGETS tenon EXPORT tenonTargets FILE_SET HEADERS COMPONENT tenon)
 install(EXPORT tenonTargets NAMESPACE tenon:: DESTINATION "${_tenon_config_dir}" COMPONENT tenon)
 if(TENON_HAS_TEXT)
-  install(TARGETS tenon_text EXPORT tenonTextTargets FILE_SET HEADERS COMPONENT tenon)
+  install(TARGETS tenon_text EXPORT tenonTextTargets COMPONENT tenon)
   install(EXPORT tenonTextTargets NAMESPACE tenon:: DESTINATION "${_tenon_config_dir}" COMPONENT tenon)
 endif()
 

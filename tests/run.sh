@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Installs what is missing, configures, builds, and runs all tests. It may be called from any folder and needs no
+# standard input; a second call only does what changed. The last line is "N passed, N failed".
+#
+#   tests/run.sh [--preset NAME | --asan | --tsan] [--jobs N] [ctest arguments]
+#
+#   --preset NAME   a preset of CMakePresets.json (release)
+#   --asan, --tsan  short for --preset asan, --preset tsan
+#   --jobs N        processes for building and testing (all processors)
+#
+# For example: tests/run.sh -R tokenizer
+set -euo pipefail
+
+usage() { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }
+wrong_use() {
+  printf 'tests/run.sh: %s\n' "$*" >&2
+  exit 2
+}
+
+preset=release
+jobs="$(nproc 2> /dev/null || getconf _NPROCESSORS_ONLN)"
+ctest_arguments=()
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --preset | --jobs) [ $# -ge 2 ] || wrong_use "$1 needs a value" ;;&
+    --preset) preset="$2" && shift ;;
+    --jobs) jobs="$2" && shift ;;
+    --asan) preset=asan ;;
+    --tsan) preset=tsan ;;
+    --help | -h) usage && exit 0 ;;
+    *) ctest_arguments+=("$1") ;;
+  esac
+  shift
+done
+[[ "$jobs" =~ ^[1-9][0-9]*$ ]] || wrong_use "--jobs '$jobs' is not a positive number"
+
+exec < /dev/null
+root="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)"
+cd "$root"
+
+sets=(tests)
+[ "$preset" = tsan ] && sets+=(tsan)
+cmake/install_dependencies.sh "${sets[@]}"
+
+if [ ! -f "build/$preset/CMakeCache.txt" ]; then
+  generator=()
+  if [ -z "${CMAKE_GENERATOR:-}" ] && command -v ninja > /dev/null; then generator=(-G Ninja); fi
+  cmake --preset "$preset" ${generator[@]+"${generator[@]}"}
+fi
+cmake --build --preset "$preset" --parallel "$jobs"
+
+log="build/$preset/ctest.log"
+status=0
+ctest --preset "$preset" --parallel "$jobs" ${ctest_arguments[@]+"${ctest_arguments[@]}"} 2>&1 | tee "$log" || status=$?
+
+awk '
+  / tests? failed out of / { for (i = 1; i < NF; i++) if ($i ~ /^tests?$/ && $(i + 1) == "failed") failed = $(i - 1); total = $NF }
+  / \*\*\*Skipped / { skipped++ }
+  END {
+    printf "%d passed, %d failed", total - failed - skipped, failed
+    if (skipped) printf ", %d skipped", skipped
+    printf "\n"
+  }' "$log"
+exit "$status"

@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# Checks the include tree of include/tenon:
+#   - folders include only themselves and what is left of them in
+#       core → tensor → runtime → ops → cpu | cuda → graph → models → io → text → generate,
+#     cpu and cuda never include each other, and ops/x.hpp reaches cpu/ only after the last line of its own code;
+#   - every include of tenon is written <tenon/...> and names a header that exists, and every header has #pragma once;
+#   - ring 1 (what <tenon/tenon.hpp> reaches) needs no library but Eigen, and reaches every public header of its
+#     folders; <tenon/text.hpp> reaches every public header; <tenon/cpu.hpp> reaches the CPU definitions;
+#   - no header has more than 500 lines. The sizes are printed.
+# Public headers are those directly in a folder; deeper folders are details. cpu/reference.hpp is the tests' oracle and
+# is included by those who want it.
+#
+#   tests/scripts/check_includes.sh [include folder]
+set -euo pipefail
+
+include="${1:-$(dirname -- "${BASH_SOURCE[0]}")/../../include}"
+cd -- "$include/tenon"
+failures=0
+fail() {
+  printf 'error: %s\n' "$*"
+  failures=$((failures + 1))
+}
+
+mapfile -t headers < <(find . -name '*.hpp' -o -name '*.cuh' | sed 's|^\./||' | sort)
+
+# edges: "FROM LINE TO" for every #include, TO without the brackets.
+edges="$(awk 'match($0, /^[ \t]*#[ \t]*include[ \t]*[<"][^>"]+[>"]/) {
+  target = $0
+  sub(/^[ \t]*#[ \t]*include[ \t]*/, "", target)
+  quote = substr(target, 1, 1)
+  sub(/^[<"]/, "", target); sub(/[>"].*/, "", target)
+  print FILENAME, FNR, (quote == "\"" ? "\"" : "") target
+}' "${headers[@]}")"
+
+declare -A rank=([core]=1 [tensor]=2 [runtime]=3 [ops]=4 [cpu]=5 [cuda]=5 [graph]=6 [models]=7 [io]=8 [text]=9
+  [generate]=10)
+# Ring-1 headers in a folder whose others need more.
+ring1_exceptions=" generate/sampler.hpp generate/stop.hpp "
+
+for header in "${headers[@]}"; do
+  grep -q '^#pragma once' "$header" || fail "$header has no #pragma once"
+  lines="$(wc -l < "$header")"
+  if [ "$lines" -gt 500 ]; then fail "$header has $lines lines: split it (400 is the aim, 500 the limit)"; fi
+done
+
+while read -r from line to; do
+  case "$to" in
+    \"*) fail "$from:$line includes $to\": write <tenon/...>" && continue ;;
+    tenon/*) to="${to#tenon/}" ;;
+    *) continue ;;
+  esac
+  [ -f "$to" ] || fail "$from:$line includes tenon/$to, which does not exist"
+  [[ "$from" == */* ]] || continue # an umbrella may include anything
+  if [[ "$to" != */* ]]; then
+    fail "$from:$line includes the umbrella tenon/$to"
+    continue
+  fi
+  from_folder="${from%%/*}" to_folder="${to%%/*}"
+  if [ -z "${rank[$from_folder]:-}" ]; then
+    fail "$from is in a folder that the include tree does not know"
+    continue
+  fi
+  if [ "$from_folder" = "$to_folder" ]; then continue; fi
+  if [ "$from_folder" = ops ] && [ "$to_folder" = cpu ]; then
+    # The declarations come first; the CPU definitions are made visible at the very end.
+    if tail -n +"$line" "$from" | grep -vqE '^[[:space:]]*($|//|#)'; then
+      fail "$from:$line includes tenon/$to before its end"
+    fi
+  elif [ "${rank[$from_folder]}" -le "${rank[$to_folder]:-99}" ]; then
+    fail "$from:$line includes tenon/$to: $to_folder is not left of $from_folder"
+  fi
+done <<< "$edges"
+
+# reach HEADER: all headers of tenon that it includes, directly or not, and itself.
+reach() {
+  awk -v start="$1" '
+    { to = $3; if (to ~ /^tenon\//) { sub(/^tenon\//, "", to); next_of[$1] = next_of[$1] " " to } }
+    END {
+      queue[last = 1] = start; seen[start] = 1
+      for (i = 1; i <= last; i++) {
+        print queue[i]
+        n = split(next_of[queue[i]], targets, " ")
+        for (j = 1; j <= n; j++) if (!(targets[j] in seen)) { seen[targets[j]] = 1; queue[++last] = targets[j] }
+      }
+    }' <<< "$edges" | sort
+}
+
+public() { # public FOLDER...: the public headers of these folders
+  local folder header
+  for folder in "$@"; do
+    for header in "${headers[@]}"; do
+      if [[ "$header" =~ ^$folder/[^/]+\.hpp$ ]] && [ "$header" != cpu/reference.hpp ]; then printf '%s\n' "$header"; fi
+    done
+  done
+}
+
+complete() { # complete UMBRELLA HEADER...: fails for each HEADER that the umbrella does not reach
+  local umbrella="$1" missing
+  shift
+  if [ ! -f "$umbrella" ]; then
+    fail "$umbrella does not exist"
+    return
+  fi
+  for missing in $(comm -13 <(reach "$umbrella") <(printf '%s\n' "$@" | sort -u)); do
+    fail "$umbrella does not include tenon/$missing"
+  done
+}
+
+ring1=($(public core tensor runtime ops cpu graph models))
+for header in $ring1_exceptions; do
+  if [ -f "$header" ]; then ring1+=("$header"); fi
+done
+complete tenon.hpp "${ring1[@]}"
+complete cpu.hpp $(public cpu)
+complete text.hpp tenon.hpp "${ring1[@]}" $(public io text generate)
+
+# What ring 1 must not need, in whatever folder the header is.
+mapfile -t ring1_all < <({ reach tenon.hpp; printf '%s\n' "${ring1[@]}"; } | sort -u)
+while read -r line; do
+  fail "ring 1 header $line"
+done < <(grep -HnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*<(nlohmann/|pcre2|utf8proc|cuda|cublas|cudnn)' \
+  "${ring1_all[@]}" 2> /dev/null || true)
+
+wc -l "${headers[@]}" | grep -v ' total$' | sort -n | awk '
+  { lines[NR] = $1; name[NR] = $2; sum += $1 }
+  END {
+    printf "%d headers, %d lines, median %d; over 400:", NR, sum, lines[int((NR + 1) / 2)]
+    for (i = 1; i <= NR; i++) if (lines[i] > 400) printf " %s (%d)", name[i], lines[i]
+    printf "\n"
+  }'
+if [ "$failures" -gt 0 ]; then
+  printf '%d problems\n' "$failures"
+  exit 1
+fi

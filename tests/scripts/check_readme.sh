@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Keeps the code in the documentation true: the first ```cpp block of README.md is examples/tensor_basics.cpp, which the
+# build compiles and the tests run; every other ```cpp block with an #include compiles.
+#
+#   tests/scripts/check_readme.sh CXX [compiler flag...]
+set -euo pipefail
+cxx="$1"
+shift
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.."
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+failures=0
+
+for page in README.md CONTRIBUTING.md; do
+  [ -f "$page" ] || continue
+  awk -v stem="$scratch/${page%.md}" '
+    /^```cpp$/ { file = sprintf("%s_%02d.cpp", stem, ++blocks); inside = 1; next }
+    /^```/ { inside = 0 }
+    inside { print > file }' "$page"
+done
+
+first="$scratch/README_01.cpp"
+if [ ! -f "$first" ]; then
+  echo 'error: README.md has no ```cpp block'
+  failures=1
+elif ! diff -u examples/tensor_basics.cpp "$first"; then
+  echo 'error: the first ```cpp block of README.md is not examples/tensor_basics.cpp'
+  failures=1
+fi
+
+checked=1
+for block in "$scratch"/*.cpp; do
+  if [ "$block" = "$first" ] || ! grep -qs '^#include' "$block"; then continue; fi
+  checked=$((checked + 1))
+  if ! "$cxx" -std=c++20 "$@" -I include -fsyntax-only "$block"; then
+    printf 'error: block %s does not compile\n' "$(basename "$block" .cpp)"
+    failures=1
+  fi
+done
+printf '%d blocks of code checked\n' "$checked"
+exit "$failures"

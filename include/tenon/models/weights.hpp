@@ -43,11 +43,18 @@ class LinearWeight {
   /// Takes a matrix, and a vector where there is a bias; converts them where they cannot be used as they are.
   LinearWeight(Context<Device>& ctx, const AnyTensor& weight, const AnyTensor* bias = nullptr) {
     if constexpr (std::same_as<T, float>) {
-      const bool same = bias == nullptr || bias->dtype() == weight.dtype();
-      if (same && weight.dtype() == DType::float16) return set<float16>(ctx, weight, bias);
-      if (same && weight.dtype() == DType::bfloat16) return set<bfloat16>(ctx, weight, bias);
+      // A bias of another dtype than its matrix would have to be rounded to match: then both are widened instead.
+      const DType dtype = bias == nullptr || bias->dtype() == weight.dtype() ? weight.dtype() : DType::float32;
+      if (dtype == DType::float16) {
+        set<float16>(ctx, weight, bias);
+      } else if (dtype == DType::bfloat16) {
+        set<bfloat16>(ctx, weight, bias);
+      } else {
+        set<float>(ctx, weight, bias);
+      }
+    } else {
+      set<T>(ctx, weight, bias);
     }
-    set<T>(ctx, weight, bias);
   }
 
   [[nodiscard]] std::int64_t rows() const noexcept {

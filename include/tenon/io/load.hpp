@@ -1,0 +1,91 @@
+// load_model: a Hugging Face folder (config.json, *.safetensors) as a model.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include <tenon/core/config.hpp>
+#include <tenon/io/checkpoint.hpp>
+#include <tenon/io/model_config.hpp>
+#include <tenon/models/decoder.hpp>
+
+TENON_NAMESPACE_BEGIN
+
+/// Called while a model loads: bytes done, and bytes in all.
+using LoadProgress = std::function<void(std::int64_t done, std::int64_t total)>;
+
+/// How to load.
+struct LoadOptions {
+  /// Read every page of the weights now instead of when it is first used, so that the first answer is not slowed by the
+  /// disk. Costs the time of reading the files.
+  bool prefault = false;
+  LoadProgress progress;
+};
+
+/// The dtype in which a folder's weights are kept: config.json's, or else that of the embedding.
+inline DType checkpoint_dtype(const ModelConfig& config, const Checkpoint& checkpoint) {
+  if (config.dtype) return *config.dtype;
+  return checkpoint.tensor("model.embed_tokens.weight").dtype();
+}
+
+namespace detail {
+
+/// Reads one byte of every page, so that the kernel maps it.
+inline void touch_pages(const AnyTensor& tensor, std::int64_t done, std::int64_t total, const LoadProgress& progress) {
+  constexpr std::int64_t page = 4096;
+  constexpr std::int64_t report_every = std::int64_t{64} << 20;
+  const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
+  const volatile std::byte* data = tensor.data();
+  for (std::int64_t i = 0; i < bytes; i += page) {
+    static_cast<void>(data[i]);
+    if (progress && i % report_every == 0) progress(done + i, total);
+  }
+}
+
+}  // namespace detail
+
+/// All weights of a checkpoint by name, mapped, not copied.
+inline WeightMap read_weights(const Checkpoint& checkpoint, const LoadOptions& options = {}) {
+  WeightMap weights;
+  for (const std::string& name : checkpoint.names()) weights.emplace(name, checkpoint.tensor(name));
+  const auto total = static_cast<std::int64_t>(checkpoint.total_bytes());
+  std::int64_t done = 0;
+  if (options.prefault) {
+    for (const auto& entry : weights) {
+      detail::touch_pages(entry.second, done, total, options.progress);
+      done += static_cast<std::int64_t>(entry.second.nbytes());
+    }
+  }
+  if (options.progress) options.progress(total, total);
+  return weights;
+}
+
+/// Loads `Model` (Qwen2<T, Device>, Llama<T, Device>) from a folder. Weights are mapped and used in place where their
+/// dtype allows it: as it is, or 16 bits wide in a model that computes in float. Others are converted once.
+///
+/// Throws FileError for what is missing or unreadable, and FormatError or DTypeError that names the file and the field
+/// or tensor; nothing is left behind.
+template <class Model>
+[[nodiscard]] Model load_model(Context<typename Model::device_type>& ctx, const std::filesystem::path& folder,
+                               const LoadOptions& options = {}) {
+  ModelConfig config = read_model_config(folder / "config.json");
+  if (config.model_type != Model::model_type) {
+    throw FormatError("'" + (folder / "config.json").string() + "': field 'model_type' is '" + config.model_type +
+                      "', expected '" + std::string(Model::model_type) + "'");
+  }
+  const Checkpoint checkpoint = open_checkpoint(folder);
+  try {
+    return Model(ctx, std::move(config), read_weights(checkpoint, options));
+  } catch (const FormatError& error) {
+    throw FormatError("'" + folder.string() + "': " + error.what());
+  } catch (const DTypeError& error) {
+    throw DTypeError("'" + folder.string() + "': " + error.what());
+  }
+}
+
+TENON_NAMESPACE_END

@@ -79,27 +79,32 @@ macro(tenon_fetch_text_dependencies)
 endmacro()
 
 # tenon_fetch_library(<name> <target> <target that the fetched build files define> <FetchContent_Declare arguments>…)
-# A function, so that the settings for the fetched build end with it.
+# A function, so that the settings for the fetched build end with it. The fetched targets are built where they are
+# linked, and only there.
 function(tenon_fetch_library name target built_target)
   if(TARGET ${target})
     return()
   endif()
+  FetchContent_Declare(${name} SYSTEM SOURCE_SUBDIR no-build-files ${ARGN} FIND_PACKAGE_ARGS GLOBAL)
+  FetchContent_MakeAvailable(${name})
+  if(TARGET ${target})
+    return()
+  endif()
+
   set(BUILD_SHARED_LIBS OFF)
   set(CMAKE_POLICY_VERSION_MINIMUM 3.5) # both archives ask for less than CMake 4 accepts
-  set(CMAKE_POLICY_DEFAULT_CMP0077 NEW) # let the two lines below override their options
+  set(CMAKE_POLICY_DEFAULT_CMP0077 NEW) # these two let what follows override their options
+  set(CMAKE_POLICY_DEFAULT_CMP0126 NEW)
   set(PCRE2_BUILD_PCRE2GREP OFF)
   set(PCRE2_BUILD_TESTS OFF)
-  set(PCRE2_SUPPORT_UNICODE ON)
+  set(PCRE2_SHOW_REPORT OFF)
   set(PCRE2_SUPPORT_JIT ON)
+  set(PCRE2_SUPPORT_UNICODE ON)
   set(UTF8PROC_INSTALL OFF)
-  set(UTF8PROC_ENABLE_TESTING OFF)
-  FetchContent_Declare(${name} SYSTEM ${ARGN} FIND_PACKAGE_ARGS GLOBAL)
-  FetchContent_MakeAvailable(${name})
-  if(NOT TARGET ${target})
-    string(TOLOWER ${name} lower)
-    add_library(${target} INTERFACE IMPORTED GLOBAL)
-    target_link_libraries(${target} INTERFACE ${built_target})
-    # Where the public header is: PCRE2 generates its own in the build folder, utf8proc keeps it in the source.
-    target_include_directories(${target} SYSTEM INTERFACE "${${lower}_BINARY_DIR}" "${${lower}_SOURCE_DIR}")
-  endif()
+  string(TOLOWER ${name} lower)
+  add_subdirectory("${${lower}_SOURCE_DIR}" "${${lower}_BINARY_DIR}" EXCLUDE_FROM_ALL SYSTEM)
+  add_library(${target} INTERFACE IMPORTED GLOBAL)
+  target_link_libraries(${target} INTERFACE ${built_target})
+  # Where the public header is: PCRE2 generates its own in the build folder, utf8proc keeps it in the source.
+  target_include_directories(${target} SYSTEM INTERFACE "${${lower}_BINARY_DIR}" "${${lower}_SOURCE_DIR}")
 endfunction()

@@ -1,0 +1,14 @@
+// The definitions of the operators for the CPU. <tenon/tenon.hpp> includes this except under nvcc, because it brings
+// Eigen; a .cu file that calls operators on the CPU includes it itself.
+#pragma once
+
+#include <tenon/cpu/add.hpp>
+#include <tenon/cpu/argmax.hpp>
+#include <tenon/cpu/elementwise.hpp>
+#include <tenon/cpu/embedding.hpp>
+#include <tenon/cpu/packed.hpp>
+#include <tenon/cpu/rearrange.hpp>
+#include <tenon/cpu/rms_norm.hpp>
+#include <tenon/cpu/rope.hpp>
+#include <tenon/cpu/row_loop.hpp>
+#include <tenon/cpu/swiglu.hpp>

@@ -42,7 +42,6 @@ class AtomicFile {
         const auto resolved = std::filesystem::canonical(path, error);
         if (!error) target_ = resolved;
       } else {
-        temporary_.clear();
         file_.reset(open_checked(path, "wb"));
         return;
       }
@@ -67,6 +66,7 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile() { abandon(); }
 
+  /// Appends. Throws FileError with the reason (no space left, a limit, …); the temporary file is gone then.
   void write(std::span<const std::byte> bytes) {
     if (bytes.empty()) return;
     errno = 0;
@@ -85,6 +85,7 @@ class AtomicFile {
     errno = 0;
     if (std::fclose(file_.release()) != 0) fail();
     if (temporary_.empty()) return;
+    // Within one folder a rename replaces the name in one step.
     std::error_code error;
     std::filesystem::rename(temporary_, target_, error);
     if (error) {
@@ -96,10 +97,12 @@ class AtomicFile {
   }
 
  private:
+  /// Errors of this close do not matter: commit has closed the file itself where they do.
   struct Closer {
     void operator()(std::FILE* file) const noexcept { std::fclose(file); }
   };
 
+  /// For devices and pipes, which exist.
   static std::FILE* open_checked(const std::filesystem::path& path, const char* mode) {
     errno = 0;
     std::FILE* file = std::fopen(path.string().c_str(), mode);
@@ -107,6 +110,7 @@ class AtomicFile {
     return file;
   }
 
+  /// Back to the state before: closed, and no temporary file.
   void abandon() noexcept {
     file_.reset();
     if (temporary_.empty()) return;
@@ -115,13 +119,14 @@ class AtomicFile {
     temporary_.clear();
   }
 
+  /// The sentence for the errno of the call that just failed. EIO stands in where a library gave no reason.
   [[noreturn]] void fail() {
     const int reason = errno != 0 ? errno : EIO;
     abandon();
     detail::throw_file_error(target_, "write", reason);
   }
 
-  std::filesystem::path target_;
+  std::filesystem::path target_;     // what `path` leads to
   std::filesystem::path temporary_;  // empty: nothing to rename or remove
   std::filesystem::perms permissions_ = std::filesystem::perms::unknown;
   std::unique_ptr<std::FILE, Closer> file_;
@@ -135,6 +140,7 @@ inline void write_file_atomically(const std::filesystem::path& path, std::span<c
   file.commit();
 }
 
+/// The same for text.
 inline void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
   write_file_atomically(path, std::as_bytes(std::span(text.data(), text.size())));
 }

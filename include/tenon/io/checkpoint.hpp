@@ -48,8 +48,10 @@ class Checkpoint {
   Checkpoint& operator=(const Checkpoint&) = delete;
   ~Checkpoint() = default;
 
+  /// As given to open_checkpoint.
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
   [[nodiscard]] const std::vector<SafetensorsFile>& files() const noexcept { return files_; }
+  /// Number of tensors.
   [[nodiscard]] std::size_t size() const noexcept { return places_.size(); }
   /// Bytes of all tensors together.
   [[nodiscard]] std::uint64_t total_bytes() const noexcept { return total_bytes_; }
@@ -67,6 +69,7 @@ class Checkpoint {
   [[nodiscard]] bool contains(std::string_view name) const { return places_.find(name) != places_.end(); }
   /// The entry of a tensor; its offset counts from the start of `file_of(name)`. Throws FormatError if it is missing.
   [[nodiscard]] const TensorInfo& info(std::string_view name) const { return *place(name).info; }
+  /// The file that holds a tensor, for messages. Throws FormatError if the tensor is missing.
   [[nodiscard]] const std::filesystem::path& file_of(std::string_view name) const {
     return files_[place(name).file].path();
   }
@@ -96,7 +99,7 @@ class Checkpoint {
 
 namespace detail {
 
-/// "'a', 'b' and 3 more".
+/// "'a', 'b' and 3 more": a large checkpoint that misses a file misses hundreds of names.
 class NameList {
  public:
   void add(const std::string& name) {
@@ -125,6 +128,7 @@ inline std::map<std::string, std::vector<std::string>> read_shard_index(const st
   for (const auto& [tensor, value] : weights->items()) {
     if (!value.is_string()) fields.fail("weight_map", "has no file name for tensor '" + shortened(tensor) + "'");
     const auto& file = value.get_ref<const std::string&>();
+    // An index is data from a stranger: it must not reach files outside the folder.
     if (file.empty() || file == "." || file == ".." || file.find_first_of(std::string_view("/\\:\0", 4)) != file.npos) {
       fields.fail("weight_map", "gives tensor '" + shortened(tensor) + "' the file '" + shortened(file) +
                                     "', which is not a plain file name");
@@ -146,7 +150,7 @@ inline void check_shards(const std::filesystem::path& index,
   for (const auto& [shard, names] : shards) {
     const SafetensorsFile& file = files[i++];
     NameList missing;
-    const std::filesystem::path* elsewhere = nullptr;
+    const std::filesystem::path* elsewhere = nullptr;  // a file that has one of the missing names
     for (const std::string& name : names) {
       if (file.find(name) != nullptr) continue;
       missing.add(name);
@@ -185,6 +189,7 @@ inline Checkpoint open_checkpoint(const std::filesystem::path& folder) {
   }
 
   std::vector<SafetensorsFile> files;
+  // One file goes before an index, as in transformers.
   const std::filesystem::path single = folder / "model.safetensors";
   if (path_is_taken(single)) {
     files.emplace_back(single);
@@ -195,6 +200,7 @@ inline Checkpoint open_checkpoint(const std::filesystem::path& folder) {
     throw FileError("the folder " + detail::quoted(folder) +
                     " has neither 'model.safetensors' nor 'model.safetensors.index.json'");
   }
+  // All files are looked for before the first is opened, so that one message names everything that is missing.
   const auto shards = detail::read_shard_index(index);
   detail::NameList missing_files;
   detail::NameList missing_tensors;

@@ -28,6 +28,7 @@ TENON_NAMESPACE_BEGIN
 
 namespace detail {
 
+/// Paths stand in single quotes in every message.
 inline std::string quoted(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
 
 /// One sentence for an errno value; `action` continues "cannot", for example "read" or "write".
@@ -46,10 +47,12 @@ inline std::string quoted(const std::filesystem::path& path) { return "'" + path
   throw FileError(std::string("cannot ") + action + " " + quoted(path) + ": " + reason);
 }
 
+/// Devices, pipes and sockets have no size that could be trusted.
 [[noreturn]] inline void throw_not_regular(const std::filesystem::path& path) {
   throw FileError("cannot read " + quoted(path) + ": it is not a regular file");
 }
 
+/// Sizes in bytes.
 [[noreturn]] inline void throw_size_changed(const std::filesystem::path& path, std::uintmax_t before,
                                             std::uintmax_t now) {
   throw FileError("the file " + quoted(path) + " changed its size from " + std::to_string(before) + " to " +
@@ -72,6 +75,7 @@ class FileMap {
   static FileMap read(const std::filesystem::path& path,
                       std::uintmax_t max_bytes = std::numeric_limits<std::uintmax_t>::max());
 
+  /// No file, no bytes.
   FileMap() = default;
   FileMap(FileMap&& other) noexcept { swap(other); }
   FileMap& operator=(FileMap&& other) noexcept {
@@ -83,9 +87,11 @@ class FileMap {
   FileMap& operator=(const FileMap&) = delete;
   ~FileMap() { release(); }
 
+  /// The content. Mapped bytes start at a page, read ones at a multiple of 16: enough for every element type.
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data_, size_}; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  /// False for empty files and for those that were read.
   [[nodiscard]] bool is_mapped() const noexcept { return mapped_; }
 
   /// Throws FileError if the file behind the path is gone or has another size now.
@@ -104,10 +110,11 @@ class FileMap {
     std::swap(size_, other.size_);
     std::swap(mapped_, other.mapped_);
   }
+  /// Unmaps; memory that was read frees itself.
   void release() noexcept;
 
   std::filesystem::path path_;
-  std::unique_ptr<std::byte[]> buffer_;
+  std::unique_ptr<std::byte[]> buffer_;  // only if the file was read
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   bool mapped_ = false;
@@ -128,6 +135,7 @@ struct DescriptorGuard {
 }  // namespace detail
 
 inline FileMap FileMap::open(const std::filesystem::path& path) {
+  // The descriptor is closed at the end: a mapping needs none.
   // O_NONBLOCK: opening a named pipe must give the error below, not wait for a writer.
   const detail::DescriptorGuard file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.value < 0) detail::throw_file_error(path, "read", errno);
@@ -138,7 +146,7 @@ inline FileMap FileMap::open(const std::filesystem::path& path) {
 
   FileMap result;
   result.path_ = path;
-  if (status.st_size == 0) return result;
+  if (status.st_size == 0) return result;  // mmap refuses an empty range
   const auto size = static_cast<std::size_t>(status.st_size);
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.value, 0);
   if (address == MAP_FAILED) {
@@ -165,6 +173,7 @@ inline FileMap FileMap::read(const std::filesystem::path& path, std::uintmax_t m
   if (!std::filesystem::exists(status)) detail::throw_file_error(path, "read", error ? error.value() : ENOENT);
   if (std::filesystem::is_directory(status)) detail::throw_file_error(path, "read", EISDIR);
   if (!std::filesystem::is_regular_file(status)) detail::throw_not_regular(path);
+  // The size is asked first, so that a file that is too large costs nothing.
   const std::uintmax_t size = std::filesystem::file_size(path, error);
   if (error) detail::throw_file_error(path, "read", error.value());
   if (size > max_bytes) {
@@ -191,6 +200,13 @@ inline FileMap FileMap::read(const std::filesystem::path& path, std::uintmax_t m
   if (std::ferror(file.get()) != 0) detail::throw_file_error(path, "read", errno);
   if (got != result.size_) detail::throw_size_changed(path, size, got);
   return result;
+}
+
+/// True unless nothing is at `path`; a dangling link counts as something, so that opening it reports the link.
+inline bool path_is_taken(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto status = std::filesystem::symlink_status(path, error);
+  return status.type() != std::filesystem::file_type::not_found;
 }
 
 /// The whole file as text, as it is: no decoding, no change of line ends. Throws FileError where `FileMap::read` does.

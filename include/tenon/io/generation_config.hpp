@@ -35,6 +35,7 @@ inline GenerationConfig parse_generation_config(std::string_view text,
                                                 const std::string& name = "generation_config.json") {
   const nlohmann::json document = parse_json(text, name);
   const JsonFields fields(document, name);
+  // Ranges are those in which the samplers are defined; what they do not use is not read.
   const auto integer = [&](const char* key, std::int64_t least) {
     const std::optional<std::int64_t> value = fields.optional_integer(key);
     if (value && *value < least) {

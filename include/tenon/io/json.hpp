@@ -23,6 +23,7 @@ TENON_NAMESPACE_BEGIN
 
 /// What a JSON text may cost. The depth bounds every recursive walk over the result.
 struct JsonLimits {
+  /// Far above the largest tokenizer.json in use, and small enough for memory.
   std::size_t max_bytes = std::size_t{256} << 20;
   int max_depth = 128;
   bool reject_duplicate_keys = true;  ///< two values under one name have no agreed meaning
@@ -60,6 +61,7 @@ inline std::string json_reason(const nlohmann::json::exception& error) {
   return shortened(text, 240);
 }
 
+/// For everything that the grammar, or a limit, forbids.
 [[noreturn]] inline void throw_json(std::string_view name, const std::string& what) {
   throw FormatError("'" + std::string(name) + "' is not valid JSON: " + what);
 }
@@ -83,6 +85,7 @@ inline void check_json_text(std::string_view text, std::string_view name, const 
 inline nlohmann::json parse_json(std::string_view text, std::string_view name, const JsonLimits& limits = {}) {
   using Event = nlohmann::json::parse_event_t;
   detail::check_json_text(text, name, limits);
+  // The parser itself is iterative: only depth and names need watching, and both are known as it goes.
   std::vector<std::unordered_set<std::string>> keys;  // one set for each object that is open
   const auto watch = [&](int depth, Event event, nlohmann::json& value) {
     switch (event) {
@@ -116,13 +119,6 @@ inline nlohmann::json read_json_file(const std::filesystem::path& path, const Js
   return parse_json(read_text_file(path, limits.max_bytes), path.string(), limits);
 }
 
-/// True unless nothing is at `path`; a dangling link counts as something, so that opening it reports the link.
-inline bool path_is_taken(const std::filesystem::path& path) {
-  std::error_code error;
-  const auto status = std::filesystem::symlink_status(path, error);
-  return status.type() != std::filesystem::file_type::not_found;
-}
-
 /// Reads typed fields of one JSON object; every error names the file and the field. It refers to `value` and owns only
 /// the text for messages. Absent and null are the same, as in the files of Hugging Face.
 class JsonFields {
@@ -135,6 +131,7 @@ class JsonFields {
                       " must be a JSON object, but is " + describe(value));
   }
 
+  /// The name that stands for the file in messages.
   [[nodiscard]] const std::string& file() const noexcept { return file_; }
 
   /// The value, or nullptr if it is absent or null.
@@ -145,6 +142,9 @@ class JsonFields {
 
   /// True if the key is there, with null as its value too.
   [[nodiscard]] bool contains(const char* key) const { return value_->contains(key); }
+
+  // Getters: `optional_…` gives nothing for an absent or null field, the others throw. A value of the wrong kind always
+  // throws FormatError; nothing is converted, so 896.0 and "896" are no integers, and 1 is not true.
 
   [[nodiscard]] std::optional<std::int64_t> optional_integer(const char* key) const {
     const nlohmann::json* found = find(key);
@@ -189,6 +189,7 @@ class JsonFields {
     return result;
   }
 
+  /// A list of strings, or nothing.
   [[nodiscard]] std::vector<std::string> string_list(const char* key) const {
     std::vector<std::string> result;
     const nlohmann::json* found = find(key);
@@ -201,6 +202,7 @@ class JsonFields {
     return result;
   }
 
+  /// A nested object; it refers to the same document, which must live on.
   [[nodiscard]] std::optional<JsonFields> optional_object(const char* key) const {
     const nlohmann::json* found = find(key);
     if (found == nullptr) return std::nullopt;
@@ -213,6 +215,7 @@ class JsonFields {
     throw FormatError("'" + file_ + "': field '" + prefix_ + key + "' " + what);
   }
 
+  /// Throws FormatError: the field must be `expected`, but is `got`.
   [[noreturn]] void wrong(const char* key, const char* expected, const nlohmann::json& got) const {
     fail(key, std::string("must be ") + expected + ", but is " + describe(got));
   }

@@ -26,6 +26,8 @@ TENON_NAMESPACE_BEGIN
 
 namespace detail {
 
+/// `model_type` must be a known one, and `architectures`, where present, must agree: a classifier or a reward model
+/// has the same model_type and other weights.
 inline void check_architecture(const JsonFields& fields, const std::string& model_type) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 2> known{
       {{"qwen2", "Qwen2ForCausalLM"}, {"llama", "LlamaForCausalLM"}}};
@@ -55,6 +57,7 @@ inline void check_plain_rope(const JsonFields& rope) {
     const std::optional<std::string> type = rope.optional_string(key);
     if (type && *type != "default") rope.fail(key, "is '" + shortened(*type) + "', and only 'default' is supported");
   }
+  // A scaling without its type, and the tables of multimodal and mixed models.
   for (const char* key : {"factor", "mrope_section", "full_attention", "sliding_attention", "short_factor",
                           "long_factor", "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow"}) {
     if (rope.find(key) != nullptr) rope.fail(key, "asks for scaled or per-layer positions, which are not supported");
@@ -72,6 +75,7 @@ inline double read_rope_theta(const JsonFields& fields) {
     const std::optional<JsonFields> rope = fields.optional_object(key);
     if (!rope) continue;
     check_plain_rope(*rope);
+    // Two different bases in one file: nobody can know which one was meant.
     const std::optional<double> inner = rope->optional_number("rope_theta");
     if (inner && theta && *inner != *theta) {
       rope->fail("rope_theta",
@@ -83,6 +87,7 @@ inline double read_rope_theta(const JsonFields& fields) {
   return *theta;
 }
 
+/// The newer spelling goes first. It only chooses a default: every tensor has a dtype of its own in its file.
 inline std::optional<DType> read_config_dtype(const JsonFields& fields) {
   for (const char* key : {"dtype", "torch_dtype"}) {
     const std::optional<std::string> name = fields.optional_string(key);
@@ -102,6 +107,7 @@ inline std::optional<DType> read_config_dtype(const JsonFields& fields) {
 /// and then for the layers that `layer_types` marks or, without that list, from `max_window_layers` on.
 inline void read_sliding_window(const JsonFields& fields, ModelConfig& config) {
   const auto layers = static_cast<std::size_t>(config.num_hidden_layers);
+  // The value of a window that is switched off is not even looked at: files carry leftovers there.
   const bool wanted = fields.optional_boolean("use_sliding_window").value_or(false);
   std::optional<std::int64_t> window;
   if (wanted) {
@@ -165,6 +171,7 @@ inline ModelConfig parse_model_config(std::string_view text, const std::string& 
   detail::check_architecture(fields, config.model_type);
   detail::check_unsupported(fields);
 
+  // Ranges are checked field by field, before anything is derived from them.
   const bool is_qwen2 = config.model_type == "qwen2";
   const auto size = [&](const char* key, std::int64_t largest) {
     const std::int64_t value = fields.integer(key);
@@ -182,6 +189,7 @@ inline ModelConfig parse_model_config(std::string_view text, const std::string& 
   config.num_key_value_heads = may_be_absent && fields.find("num_key_value_heads") == nullptr
                                    ? config.num_attention_heads
                                    : size("num_key_value_heads", ModelConfig::max_width);
+  // Without head_dim the heads share hidden_size; with it they need not add up to it.
   if (fields.find("head_dim") != nullptr) {
     config.head_dim = size("head_dim", ModelConfig::max_width);
   } else {
@@ -195,6 +203,7 @@ inline ModelConfig parse_model_config(std::string_view text, const std::string& 
 
   config.rms_norm_eps = fields.number("rms_norm_eps");
   config.rope_theta = detail::read_rope_theta(fields);
+  // Absent means untied; then a missing lm_head.weight is noticed when the weights are loaded.
   config.tie_word_embeddings = fields.optional_boolean("tie_word_embeddings").value_or(false);
   // Qwen2 has biases on q, k and v by definition, whatever its file says.
   config.attention_output_bias = !is_qwen2 && fields.optional_boolean("attention_bias").value_or(false);

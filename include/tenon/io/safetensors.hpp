@@ -85,6 +85,7 @@ class SafetensorsFile {
     if (reinterpret_cast<std::uintptr_t>(data.data()) % dtype_size(dtype) == 0) {
       return AnyTensor::from_external(dtype, found.shape, data.data(), state_);
     }
+    // operator new aligns for every element type.
     std::shared_ptr<std::byte[]> copy(new std::byte[data.size() + 1]);
     std::memcpy(copy.get(), data.data(), data.size());
     const std::byte* start = copy.get();
@@ -92,6 +93,7 @@ class SafetensorsFile {
   }
 
  private:
+  /// What copies and tensors share; built once, const from then on.
   struct State {
     FileMap map;
     SafetensorsHeader header;

@@ -39,6 +39,7 @@ struct FileDType {
 };
 
 namespace detail {
+// All element types of the reference reader, those of tenon first.
 inline constexpr std::array<FileDType, 22> file_dtypes{{
     {"F32", 32, DType::float32},      {"F16", 16, DType::float16},        {"BF16", 16, DType::bfloat16},
     {"F64", 64, DType::float64},      {"F8_E4M3", 8, DType::float8_e4m3}, {"I8", 8, DType::int8},
@@ -87,6 +88,7 @@ inline constexpr std::uint64_t safetensors_max_header = 100'000'000;
 
 namespace detail {
 
+/// `what` completes "'file' is not a valid safetensors file:".
 [[noreturn]] inline void throw_safetensors(std::string_view file, const std::string& what) {
   throw FormatError("'" + std::string(file) + "' is not a valid safetensors file: " + what);
 }
@@ -105,6 +107,9 @@ class SafetensorsEvents {
   bool start_array(std::size_t) { return open(false); }
   bool end_object() { return close(); }
   bool end_array() { return close(); }
+
+  // Levels: 1 is inside the header, 2 inside a tensor or __metadata__, 3 inside a list of a tensor. Below a field that
+  // the format does not define anything goes.
 
   bool key(std::string& name) {
     if (level_ == 1) {
@@ -179,10 +184,12 @@ class SafetensorsEvents {
  private:
   enum class Field : std::uint8_t { dtype, shape, offsets, metadata, other };
   static constexpr unsigned bit(Field field) { return 1u << static_cast<unsigned>(field); }
+  /// The limit of the reference reader's parser.
   static constexpr int max_depth = 128;
 
   [[nodiscard]] bool in_metadata() const { return top_ == "__metadata__"; }
 
+  /// An object or list begins: only where the format has one.
   bool open(bool object) {
     const bool fits = level_ == 0   ? object
                       : level_ == 1 ? object
@@ -195,6 +202,7 @@ class SafetensorsEvents {
     return true;
   }
 
+  /// An object or list ends: a tensor must be complete then.
   bool close() {
     if (level_ == 3 && field_ == Field::offsets) finish_offsets();
     --level_;
@@ -207,6 +215,7 @@ class SafetensorsEvents {
     return true;
   }
 
+  /// Everything that can be said about offsets without the other tensors.
   void finish_offsets() {
     if (offsets_.size() != 2) throw_safetensors(file_, top_, "has fewer than two data_offsets");
     if (offsets_[0] > offsets_[1]) {
@@ -225,6 +234,7 @@ class SafetensorsEvents {
     wrong_kind();
   }
 
+  /// The sentence for a value of the wrong kind at the current place.
   [[noreturn]] void wrong_kind() {
     if (level_ == 0) throw_safetensors(file_, "its header is not a JSON object");
     if (in_metadata()) throw_safetensors(file_, "__metadata__ must map strings to strings");
@@ -238,16 +248,17 @@ class SafetensorsEvents {
 
   std::string_view file_;
   SafetensorsHeader& header_;
-  std::unordered_set<std::string> names_;
-  std::string top_;
+  std::unordered_set<std::string> names_;  // all keys of level 1
+  std::string top_;                        // the last of them
   std::string metadata_key_;
   std::vector<std::uint64_t> offsets_;
-  unsigned seen_ = 0;
+  unsigned seen_ = 0;  // fields of the current tensor, one bit each
   Field field_ = Field::other;
   int level_ = 0;
 };
 
-/// Bytes of a tensor, from its shape alone.
+/// Bytes of a tensor, from its shape alone. Elements may be smaller than a byte, so bits are counted.
+/// Sizes are multiplied in order, with every step checked: a zero behind an overflow does not repair it.
 inline std::uint64_t checked_tensor_bytes(std::string_view file, const TensorInfo& info) {
   std::optional<std::uint64_t> bits = 1;
   for (const std::int64_t size : info.shape) {
@@ -297,6 +308,7 @@ inline SafetensorsHeader parse_safetensors_header(std::span<const std::byte> byt
   }
   std::uint64_t length = 0;
   for (std::size_t i = 8; i-- > 0;) length = (length << 8) | std::to_integer<std::uint64_t>(bytes[i]);
+  // Both comparisons come before any sum with the length, which is anything up to 2^64 - 1.
   if (length > safetensors_max_header) {
     detail::throw_safetensors(file, "its header claims " + std::to_string(length) + " bytes, and at most " +
                                         std::to_string(safetensors_max_header) + " are read");
@@ -305,6 +317,7 @@ inline SafetensorsHeader parse_safetensors_header(std::span<const std::byte> byt
     detail::throw_safetensors(file, "its header claims " + std::to_string(length) + " bytes, but only " +
                                         std::to_string(bytes.size() - 8) + " follow (an incomplete copy or download?)");
   }
+  // The parser takes a zero byte for the end of the text, and skips a byte order mark; both would hide bytes.
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + 8, static_cast<std::size_t>(length));
   if (text.find('\0') != std::string_view::npos) detail::throw_safetensors(file, "its header has a zero byte");
   if (text.substr(0, 3) == "\xEF\xBB\xBF") detail::throw_safetensors(file, "its header starts with a byte order mark");

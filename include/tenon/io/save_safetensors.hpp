@@ -46,6 +46,7 @@ inline std::string json_string(const std::string& text) {
   }
 }
 
+/// The JSON text, offsets in the order of `entries`, padded with spaces to a multiple of 8 bytes.
 inline std::string safetensors_header_text(const std::vector<SafetensorsEntry>& entries,
                                            const std::map<std::string, std::string>& metadata) {
   std::string text = "{";
@@ -81,6 +82,7 @@ inline void save_safetensors(const std::filesystem::path& path, std::vector<Safe
   std::sort(entries.begin(), entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
     return a.dtype.bits != b.dtype.bits ? a.dtype.bits > b.dtype.bits : a.name < b.name;
   });
+  // Everything is checked before the file is created.
   std::map<std::string_view, int> seen;
   for (const SafetensorsEntry& entry : entries) {
     if (entry.name == "__metadata__" || ++seen[entry.name] > 1) {
@@ -103,6 +105,7 @@ inline void save_safetensors(const std::filesystem::path& path, std::vector<Safe
   for (std::size_t i = 0; i < length.size(); ++i)
     length[i] = static_cast<std::byte>((header.size() >> (8 * i)) & 0xffu);
 
+  // Straight from the tensors to the file: no second copy in memory.
   AtomicFile file(path);
   file.write(length);
   file.write(header);

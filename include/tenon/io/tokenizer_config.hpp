@@ -16,10 +16,10 @@ TENON_NAMESPACE_BEGIN
 /// The fields that text generation needs. Nothing is required: what the file leaves out is empty.
 struct TokenizerConfig {
   std::optional<std::string> bos_token;
-  std::optional<std::string> eos_token;
+  std::optional<std::string> eos_token;  ///< ends a turn; part of the stop set
   std::optional<std::string> pad_token;
   std::optional<std::string> unk_token;
-  std::optional<bool> add_bos_token;
+  std::optional<bool> add_bos_token;  ///< the tokenizer itself puts bos_token first (templates may do so too)
   std::optional<bool> add_eos_token;
   std::vector<std::string> additional_special_tokens;
   std::string tokenizer_class;
@@ -40,6 +40,7 @@ inline std::string token_text(const JsonFields& fields, const char* key, const n
   fields.wrong(key, "a string or an object with the string 'content'", value);
 }
 
+/// The token, or nothing for an absent or null field.
 inline std::optional<std::string> optional_token(const JsonFields& fields, const char* key) {
   const nlohmann::json* found = fields.find(key);
   if (found == nullptr) return std::nullopt;

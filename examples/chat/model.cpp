@@ -1,0 +1,156 @@
+#include "chat/model.hpp"
+
+#include <algorithm>
+#include <random>
+#include <system_error>
+#include <tenon/io/checkpoint.hpp>
+#include <tenon/io/load.hpp>
+#include <tenon/io/model_config.hpp>
+#include <tenon/io/tokenizer_config.hpp>
+#include <tenon/models/qwen2.hpp>
+#include <tenon/runtime/context.hpp>
+#include <utility>
+
+#include "chat/errors.hpp"
+
+namespace chat {
+namespace {
+
+using tenon::Cpu;
+
+template <class T>
+class TypedModel final : public Model {
+ public:
+  TypedModel(int threads, const std::filesystem::path& folder, std::int64_t context, const tenon::LoadOptions& loading)
+      : ctx_(threads),
+        model_(tenon::load_model<tenon::Qwen2<T, Cpu>>(ctx_, folder, loading)),
+        sequence_(ctx_, model_, context) {}
+
+  tenon::DType dtype() const override { return tenon::dtype_of<T>; }
+  int threads() const override { return ctx_.threads(); }
+  std::int64_t context() const override { return sequence_.capacity(); }
+
+  tenon::TextResult generate(const tenon::Tokenizer& tokenizer, std::span<const std::int64_t> prompt,
+                             const tenon::TextOptions& options, const tenon::TextCallback& on_text) override {
+    return tenon::generate_text(sequence_, tokenizer, prompt, options, on_text);
+  }
+
+ private:
+  tenon::Context<Cpu> ctx_;
+  tenon::Qwen2<T, Cpu> model_;
+  tenon::Sequence<tenon::Qwen2<T, Cpu>> sequence_;
+};
+
+tenon::DType chosen_dtype(const Options& options, const ModelFolder& folder) {
+  if (options.dtype == "f32") return tenon::DType::float32;
+  if (options.dtype == "f16") return tenon::DType::float16;
+  if (options.dtype == "bf16") return tenon::DType::bfloat16;
+  return tenon::checkpoint_dtype(folder.config, tenon::open_checkpoint(folder.path));
+}
+
+std::int64_t chosen_context(const Options& options, const ModelFolder& folder) {
+  constexpr std::int64_t default_limit = 8192;
+  const std::int64_t positions = folder.config.max_position_embeddings;
+  if (!options.context) return std::min(positions, default_limit);
+  if (*options.context > positions) {
+    throw UsageError("--context " + std::to_string(*options.context) + " is more than the " +
+                     std::to_string(positions) + " positions of the model '" + folder.name + "'");
+  }
+  return *options.context;
+}
+
+/// The name to show for a folder given as "models/x/", or ".".
+std::string folder_name(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::path full = std::filesystem::weakly_canonical(path, error);
+  const std::string name = (error ? path : full).filename().string();
+  return name.empty() ? path.string() : name;
+}
+
+std::optional<tenon::ChatTemplate> find_template(const Options& options) {
+  if (options.raw) return std::nullopt;
+  try {
+    return tenon::ChatTemplate::from_folder(options.model, options.chat_template);
+  } catch (const tenon::ValueError& error) {
+    throw UsageError(std::string("--chat-template: ") + error.what());
+  }
+}
+
+}  // namespace
+
+ModelFolder read_model_folder(const Options& options) {
+  const std::filesystem::path& path = options.model;
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (error && std::filesystem::status_known(status) && status.type() != std::filesystem::file_type::not_found) {
+    throw tenon::FileError("cannot open the model folder '" + path.string() + "': " + error.message());
+  }
+  if (!std::filesystem::exists(status)) throw tenon::FileError("there is no model folder '" + path.string() + "'");
+  if (!std::filesystem::is_directory(status)) {
+    throw tenon::FileError("'" + path.string() + "' is not a folder; a model is one, with config.json in it");
+  }
+
+  const auto generation_file = path / "generation_config.json";
+  ModelFolder folder{.path = path,
+                     .name = folder_name(path),
+                     .config = tenon::read_model_config(path / "config.json"),
+                     .generation = tenon::read_generation_config(generation_file),
+                     .tokenizer = tenon::Tokenizer::from_file(path / "tokenizer.json"),
+                     .stop_ids = {},
+                     .chat_template = find_template(options)};
+  if (folder.tokenizer.vocab_size() > folder.config.vocab_size) {
+    throw tenon::FormatError("'" + (path / "tokenizer.json").string() + "' has " +
+                             std::to_string(folder.tokenizer.vocab_size()) + " tokens, but the model has only " +
+                             std::to_string(folder.config.vocab_size));
+  }
+  for (const std::int64_t id : folder.generation.eos_token_ids) {
+    if (id < folder.config.vocab_size) continue;
+    throw tenon::FormatError("'" + generation_file.string() + "': field 'eos_token_id' has " + std::to_string(id) +
+                             ", which is no token of a vocabulary of " + std::to_string(folder.config.vocab_size));
+  }
+  std::vector<std::int64_t> tokenizer_stop;
+  if (const auto token = tenon::read_tokenizer_config(path).eos_token) {
+    if (const auto id = folder.tokenizer.token_to_id(*token)) tokenizer_stop.push_back(*id);
+  }
+  folder.stop_ids =
+      tenon::merge_stop_ids({folder.generation.eos_token_ids, folder.config.eos_token_ids, tokenizer_stop});
+  return folder;
+}
+
+tenon::TextOptions text_options(const Options& options, const ModelFolder& folder) {
+  const tenon::GenerationConfig& defaults = folder.generation;
+  tenon::TextOptions result;
+  tenon::SamplingOptions& sampling = result.sampling;
+  sampling.temperature = options.temperature.value_or(defaults.temperature.value_or(sampling.temperature));
+  sampling.top_k = options.top_k.value_or(defaults.top_k.value_or(sampling.top_k));
+  sampling.top_p = options.top_p.value_or(defaults.top_p.value_or(sampling.top_p));
+  sampling.min_p = options.min_p.value_or(defaults.min_p.value_or(sampling.min_p));
+  sampling.repetition_penalty =
+      options.repetition_penalty.value_or(defaults.repetition_penalty.value_or(sampling.repetition_penalty));
+  // Who gives an option of sampling wants to sample, also where the model's files do not.
+  const bool asked_to_sample = options.temperature || options.top_k || options.top_p || options.min_p;
+  sampling.greedy = options.greedy || (!defaults.do_sample.value_or(false) && !asked_to_sample);
+  sampling.seed = options.seed ? *options.seed : std::random_device()();
+  sampling.vocab_limit = folder.tokenizer.vocab_size();
+  sampling.log_probabilities = false;
+
+  result.stop_ids = tenon::StopIds(folder.stop_ids, folder.config.vocab_size);
+  result.stop_strings = options.stop;
+  result.max_new_tokens = options.max_new_tokens.value_or(defaults.max_new_tokens.value_or(0));
+  result.stream.starts_text = !options.raw;
+  return result;
+}
+
+std::unique_ptr<Model> load_weights(const Options& options, const ModelFolder& folder, const Progress& progress) {
+  const tenon::LoadOptions loading{.prefault = static_cast<bool>(progress), .progress = progress};
+  const std::int64_t context = chosen_context(options, folder);
+  switch (chosen_dtype(options, folder)) {
+    case tenon::DType::float16:
+      return std::make_unique<TypedModel<tenon::float16>>(options.threads, folder.path, context, loading);
+    case tenon::DType::bfloat16:
+      return std::make_unique<TypedModel<tenon::bfloat16>>(options.threads, folder.path, context, loading);
+    default: return std::make_unique<TypedModel<float>>(options.threads, folder.path, context, loading);
+  }
+}
+
+}  // namespace chat

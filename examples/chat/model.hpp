@@ -1,0 +1,62 @@
+// A model folder, loaded: everything that the chat needs from it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <tenon/core/dtype.hpp>
+#include <tenon/generate/generate_text.hpp>
+#include <tenon/io/generation_config.hpp>
+#include <tenon/models/config.hpp>
+#include <tenon/text/chat_template.hpp>
+#include <tenon/text/tokenizer.hpp>
+#include <vector>
+
+#include "chat/options.hpp"
+
+namespace chat {
+
+/// A model with one sequence, whatever its type computes in: the rest of the program is compiled once.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual tenon::DType dtype() const = 0;
+  virtual int threads() const = 0;
+  /// Tokens that fit in the sequence.
+  virtual std::int64_t context() const = 0;
+  /// tenon::generate_text on the sequence: what it shares with the last prompt and answer is not read again.
+  virtual tenon::TextResult generate(const tenon::Tokenizer& tokenizer, std::span<const std::int64_t> prompt,
+                                     const tenon::TextOptions& options, const tenon::TextCallback& on_text) = 0;
+};
+
+/// Everything in a model folder but the weights. Reading it is quick, so that mistakes show before the weights load.
+struct ModelFolder {
+  std::filesystem::path path;
+  std::string name;  ///< the folder's own name
+  tenon::ModelConfig config;
+  tenon::GenerationConfig generation;
+  tenon::Tokenizer tokenizer;
+  std::vector<std::int64_t> stop_ids;                 ///< all that any of the files names
+  std::optional<tenon::ChatTemplate> chat_template;  ///< empty with --raw
+};
+
+/// Reads the folder that the options name. Throws tenon::Error that names the file and the field, and UsageError for a
+/// --chat-template that is unknown.
+ModelFolder read_model_folder(const Options& options);
+
+/// How to generate: the command line before the model's own defaults before the program's.
+tenon::TextOptions text_options(const Options& options, const ModelFolder& folder);
+
+/// Told while the weights load: bytes done, and bytes in all.
+using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
+
+/// Loads the weights: mapped, and read when they are first used or, where `progress` is given, at once. Throws
+/// tenon::Error, and UsageError for a --context that the model does not have.
+std::unique_ptr<Model> load_weights(const Options& options, const ModelFolder& folder, const Progress& progress);
+
+}  // namespace chat

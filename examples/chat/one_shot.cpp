@@ -1,0 +1,44 @@
+#include "chat/one_shot.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "chat/errors.hpp"
+#include "chat/terminal.hpp"
+
+namespace chat {
+
+std::string read_standard_input() {
+  std::string text;
+  char buffer[1 << 16];
+  while (true) {
+    const ssize_t count = ::read(STDIN_FILENO, buffer, sizeof buffer);
+    if (count == 0) break;
+    if (count > 0) {
+      text.append(buffer, static_cast<std::size_t>(count));
+    } else if (errno != EINTR) {
+      throw std::system_error(errno, std::generic_category(), "cannot read standard input");
+    }
+  }
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.ends_with('\r')) text.pop_back();
+  if (text.empty()) throw UsageError("there is no prompt: standard input is empty, and --prompt is not given");
+  return text;
+}
+
+void answer_once(Session& session, const std::string& prompt) {
+  Conversation conversation(session.options().system);
+  conversation.ask(prompt);
+  const auto ids = session.prompt_ids(conversation);
+  if (ids.empty()) throw UsageError("--raw: the prompt is empty, and there is nothing to continue");
+  const auto result = session.answer(ids, [](std::string_view piece) {
+    write_all(STDOUT_FILENO, piece);
+    return true;
+  });
+  write_all(STDOUT_FILENO, "\n");
+  if (session.options().stats) write_all(STDERR_FILENO, session.stats(result));
+}
+
+}  // namespace chat

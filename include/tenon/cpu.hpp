@@ -11,4 +11,5 @@
 #include <tenon/cpu/rms_norm.hpp>
 #include <tenon/cpu/rope.hpp>
 #include <tenon/cpu/row_loop.hpp>
+#include <tenon/cpu/self_attention.hpp>
 #include <tenon/cpu/swiglu.hpp>

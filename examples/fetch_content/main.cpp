@@ -1,18 +1,28 @@
-// Prints how the tokenizer of a model folder cuts a sentence.
+// Continues a text with the model in a folder: config.json, *.safetensors, tokenizer.json.
 #include <exception>
 #include <iostream>
+#include <string_view>
 #include <tenon/text.hpp>
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::cerr << "usage: app MODEL_DIR\n";
+  if (argc != 3) {
+    std::cerr << "usage: app MODEL_DIR TEXT\n";
     return 2;
   }
   try {
+    tenon::Context<tenon::Cpu> ctx;
+    const auto model = tenon::load_model<tenon::Qwen2<float, tenon::Cpu>>(ctx, argv[1]);
     const auto tokenizer = tenon::Tokenizer::from_file(argv[1]);
-    for (const std::int64_t id : tokenizer.encode("Tell me a story.")) {
-      std::cout << id << " '" << tokenizer.token_bytes(id) << "'\n";
-    }
+
+    tenon::Sequence sequence(ctx, model);
+    tenon::TextOptions options;
+    options.sampling.greedy = true;
+    options.max_new_tokens = 16;
+    tenon::generate_text(sequence, tokenizer, tokenizer.encode(argv[2]), options, [](std::string_view piece) {
+      std::cout << piece << std::flush;
+      return true;
+    });
+    std::cout << '\n';
   } catch (const std::exception& error) {
     std::cerr << error.what() << '\n';
     return 1;

@@ -4,8 +4,12 @@
 
 #include <tenon/cpu/add.hpp>
 #include <tenon/cpu/argmax.hpp>
+#include <tenon/cpu/eigen_gemm.hpp>
 #include <tenon/cpu/elementwise.hpp>
 #include <tenon/cpu/embedding.hpp>
+#include <tenon/cpu/gemm.hpp>
+#include <tenon/cpu/gemv.hpp>
+#include <tenon/cpu/linear.hpp>
 #include <tenon/cpu/packed.hpp>
 #include <tenon/cpu/rearrange.hpp>
 #include <tenon/cpu/rms_norm.hpp>

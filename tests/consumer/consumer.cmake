@@ -25,7 +25,7 @@ if(MODE STREQUAL "without_text")
 elseif(MODE STREQUAL "with_text")
   list(APPEND options -DCONSUMER_TEXT=ON)
 elseif(MODE STREQUAL "example")
-  set(arguments "${MODEL}")
+  set(arguments "${MODEL}" "Once upon a time")
 endif()
 
 run("${CMAKE_COMMAND}" -S "${SOURCE}" -B "${BUILD}/build" ${options})

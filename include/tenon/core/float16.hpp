@@ -12,6 +12,22 @@
 
 TENON_NAMESPACE_BEGIN
 
+namespace detail {
+
+/// double to float, rounded to odd: a value between two floats becomes the one with an odd last bit. Rounding that to
+/// 16 or 8 bits gives what rounding the double once would give (Boldo and Melquiond, 2008), since float keeps more than
+/// two bits beyond them.
+TENON_HD constexpr float round_to_odd(double value) noexcept {
+  const auto nearest = static_cast<float>(value);
+  const auto back = static_cast<double>(nearest);
+  if (back == value || value != value) return nearest;
+  auto bits = std::bit_cast<std::uint32_t>(nearest);
+  if (value > 0.0 ? back > value : back < value) --bits;  // towards zero; infinity becomes the largest float
+  return std::bit_cast<float>(bits | 1u);
+}
+
+}  // namespace detail
+
 /// Truncated binary32: 8 exponent bits, 7 fraction bits.
 class bfloat16 {
  public:
@@ -25,7 +41,7 @@ class bfloat16 {
       bits_ = static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
     }
   }
-  TENON_HD constexpr explicit bfloat16(double value) noexcept : bfloat16(static_cast<float>(value)) {}
+  TENON_HD constexpr explicit bfloat16(double value) noexcept : bfloat16(detail::round_to_odd(value)) {}
 
   TENON_HD constexpr operator float() const noexcept {
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits_) << 16);
@@ -70,7 +86,7 @@ class float16 {
     }
     bits_ = static_cast<std::uint16_t>(sign | half);
   }
-  TENON_HD constexpr explicit float16(double value) noexcept : float16(static_cast<float>(value)) {}
+  TENON_HD constexpr explicit float16(double value) noexcept : float16(detail::round_to_odd(value)) {}
 
   TENON_HD constexpr operator float() const noexcept {
     const std::uint32_t sign = (bits_ & 0x8000u) << 16;
@@ -124,7 +140,7 @@ class float8_e4m3 {
     }
     bits_ = static_cast<std::uint8_t>(sign | result);
   }
-  TENON_HD constexpr explicit float8_e4m3(double value) noexcept : float8_e4m3(static_cast<float>(value)) {}
+  TENON_HD constexpr explicit float8_e4m3(double value) noexcept : float8_e4m3(detail::round_to_odd(value)) {}
 
   TENON_HD constexpr operator float() const noexcept {
     const std::uint32_t sign = (bits_ & 0x80u) << 24;

@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <optional>
 
@@ -36,6 +37,11 @@ constexpr std::optional<I> checked_add(I a, I b) noexcept {
   I sum{};
   if (__builtin_add_overflow(a, b, &sum)) return std::nullopt;
   return sum;
+}
+
+/// a * b modulo 2^64: for strides that no element is reached by, which may be anything.
+constexpr std::int64_t wrapping_mul(std::int64_t a, std::int64_t b) noexcept {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
 }
 
 TENON_NAMESPACE_END

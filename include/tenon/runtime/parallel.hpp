@@ -53,11 +53,11 @@ void parallel_for(Context<Cpu>& ctx, std::int64_t count, std::int64_t grain, Bod
     body(std::int64_t{0}, count);
     return;
   }
-  parallel_run(static_cast<int>(pieces), [&](int thread) {
-    const std::int64_t begin = count * thread / pieces;
-    const std::int64_t end = count * (thread + 1) / pieces;
-    if (begin < end) body(begin, end);
-  });
+  // The first `rest` pieces hold one index more; written so that no product exceeds count.
+  const std::int64_t least = count / pieces;
+  const std::int64_t rest = count % pieces;
+  const auto start = [&](std::int64_t piece) { return least * piece + std::min(piece, rest); };
+  parallel_run(static_cast<int>(pieces), [&](int thread) { body(start(thread), start(thread + 1)); });
 }
 
 TENON_NAMESPACE_END

@@ -29,7 +29,7 @@ inline int cgroup_quota_cores(const std::string& quota, const std::string& perio
   const double q = std::strtod(quota.c_str(), &end);
   const double p = period.empty() ? 100000.0 : std::strtod(period.c_str(), &end);
   if (!(q > 0.0) || !(p > 0.0)) return 0;
-  return std::max(1, static_cast<int>(std::floor(q / p)));
+  return static_cast<int>(std::clamp(std::floor(q / p), 1.0, 65536.0));
 }
 
 /// The tightest quota from this process's cgroup up to the root; 0 where there is none.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <new>
 #include <string>
@@ -38,7 +39,7 @@ class Workspace {
     template <class T>
     [[nodiscard]] T* allocate(std::size_t count) {
       const auto bytes = checked_mul(count, sizeof(T));
-      if (!bytes) throw Error("workspace: more bytes asked for than there are addresses");
+      if (!bytes || *bytes > std::numeric_limits<std::size_t>::max() / 2) throw Error("workspace: more bytes asked for than there are addresses");
       return reinterpret_cast<T*>(workspace_.take(*bytes));
     }
     /// The same for a count that is a size of a tensor.

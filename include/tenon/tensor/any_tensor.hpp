@@ -112,7 +112,7 @@ class AnyTensor {
     std::vector<std::int64_t> sizes = sizes_;
     std::vector<std::int64_t> strides = strides_;
     sizes[at] = ceil_div(end - start, step);
-    strides[at] *= step;
+    strides[at] = wrapping_mul(strides[at], step);
     const std::int64_t offset = sizes[at] == 0 ? 0 : start * strides_[at];
     return with(std::move(sizes), std::move(strides), offset);
   }
@@ -145,8 +145,10 @@ class AnyTensor {
     if constexpr (std::same_as<Device, Cpu>) {
       Sizes<Rank> sizes{};
       Sizes<Rank> strides{};
-      std::copy(sizes_.begin(), sizes_.end(), sizes.begin());
-      std::copy(strides_.begin(), strides_.end(), strides.begin());
+      for (std::size_t i = 0; i < Rank; ++i) {
+        sizes[i] = sizes_[i];
+        strides[i] = strides_[i];
+      }
       return {storage_, reinterpret_cast<T*>(data_), Layout<Rank>(sizes, strides)};
     } else {
       return {};  // not reached: the device differs

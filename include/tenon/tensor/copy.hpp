@@ -28,8 +28,10 @@ constexpr To convert(From value) noexcept {
     return value;
   } else if constexpr (std::same_as<To, bool>) {
     return static_cast<double>(value) != 0.0;
-  } else if constexpr (std::is_class_v<To>) {
+  } else if constexpr (std::is_class_v<To> && (std::is_same_v<From, float> || std::is_class_v<From>)) {
     return To(static_cast<float>(value));
+  } else if constexpr (std::is_class_v<To>) {
+    return To(static_cast<double>(value));  // rounds once, where float would round before
   } else if constexpr (std::is_class_v<From>) {
     return static_cast<To>(static_cast<float>(value));
   } else {

@@ -112,7 +112,7 @@ class Layout {
     for (std::size_t i = 0; i <= Rank; ++i) {
       const std::size_t from = i < at ? i : i - 1;
       sizes[i] = i == at ? 1 : sizes_[from];
-      strides[i] = i != at ? strides_[from] : (at < Rank ? sizes_[at] * strides_[at] : 1);
+      strides[i] = i != at ? strides_[from] : (at < Rank ? wrapping_mul(sizes_[at], strides_[at]) : 1);
     }
     return Layout<Rank + 1>(sizes, strides);
   }
@@ -179,7 +179,7 @@ Sublayout<Rank> Layout<Rank>::slice(std::int64_t dim, std::int64_t start, std::i
   detail::check_slice(sizes_[at], start, end, step);
   Layout result = *this;
   result.sizes_[at] = ceil_div(end - start, step);
-  result.strides_[at] = strides_[at] * step;
+  result.strides_[at] = wrapping_mul(strides_[at], step);
   return {result, result.sizes_[at] == 0 ? 0 : start * strides_[at]};
 }
 

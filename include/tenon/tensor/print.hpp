@@ -1,9 +1,9 @@
 // Tensors as text that a person can read: shape, strides, dtype, device, and the values with the middle left out.
 #pragma once
 
+#include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -25,9 +25,11 @@ std::string element_string(T value) {
   } else if constexpr (std::is_integral_v<T>) {
     return std::to_string(static_cast<long long>(value));
   } else {
+    // As "%.5g", but with a point whatever the locale. A NaN's sign says nothing.
+    if (std::isnan(static_cast<double>(value))) return "nan";
     char text[32];
-    std::snprintf(text, sizeof text, "%.5g", static_cast<double>(value));
-    return text;
+    const auto end = std::to_chars(text, text + sizeof text, static_cast<double>(value), std::chars_format::general, 5);
+    return {text, end.ptr};
   }
 }
 
@@ -80,7 +82,8 @@ class TensorPrinter {
       return;
     }
     const bool innermost = dim + 1 == sizes.size();
-    const std::string separator = innermost ? ", " : "," + std::string(sizes.size() - dim - 1, '\n') + std::string(dim + 1, ' ');
+    const std::string separator =
+        innermost ? ", " : "," + std::string(sizes.size() - dim - 1, '\n') + std::string(dim + 1, ' ');
     text_ += '[';
     bool first = true;
     for (const std::int64_t i : shown_indices(sizes[dim])) {

@@ -142,17 +142,17 @@ inline bool try_view_strides(std::span<const std::int64_t> sizes, std::span<cons
   std::int64_t run_numel = 1;
   for (std::size_t i = sizes.size(); i-- > 0;) {
     run_numel *= sizes[i];
-    const bool run_ends = i == 0 || (sizes[i - 1] != 1 && strides[i - 1] != run_numel * run_stride);
+    const bool run_ends = i == 0 || (sizes[i - 1] != 1 && strides[i - 1] != wrapping_mul(run_numel, run_stride));
     if (!run_ends) continue;
     std::int64_t filled = 1;
     while (next > 0 && (filled < run_numel || new_sizes[next - 1] == 1)) {
       --next;
-      new_strides[next] = filled * run_stride;
+      new_strides[next] = wrapping_mul(filled, run_stride);
       filled *= new_sizes[next];
     }
     if (filled != run_numel) {
       // Counts agree, so an overfull run is never the outermost one: its end is the border that does not merge.
-      if (conflict != nullptr) *conflict = {i == 0 ? 0 : i - 1, run_numel * run_stride};
+      if (conflict != nullptr) *conflict = {i == 0 ? 0 : i - 1, wrapping_mul(run_numel, run_stride)};
       return false;
     }
     if (i > 0) run_stride = strides[i - 1];
@@ -188,14 +188,13 @@ inline void check_select(std::int64_t dim_size, std::int64_t index) {
 }
 
 inline void check_permutation(std::span<const std::int64_t> order) {
-  std::uint64_t seen = 0;
-  for (const std::int64_t dim : order) {
-    const bool ok = dim >= 0 && static_cast<std::size_t>(dim) < order.size() && ((seen >> dim) & 1u) == 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    bool ok = order[i] >= 0 && static_cast<std::size_t>(order[i]) < order.size();
+    for (std::size_t k = 0; k < i; ++k) ok = ok && order[k] != order[i];
     if (!ok) {
       throw ShapeError("permute: " + shape_string(order) + " is not a permutation of 0 … " +
                        std::to_string(static_cast<std::int64_t>(order.size()) - 1));
     }
-    seen |= std::uint64_t{1} << dim;
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <new>
 #include <string>
@@ -58,9 +59,12 @@ struct AlignedDelete {
 /// Throws Error where the memory cannot be had.
 inline Storage<Cpu> allocate_host_block(std::size_t bytes) {
   const std::size_t alignment = bytes >= huge_page_bytes ? huge_page_bytes : storage_alignment;
-  const auto padded = checked_add(bytes, storage_alignment);
-  void* block = padded ? ::operator new(align_up(*padded, storage_alignment), std::align_val_t{alignment}, std::nothrow)
-                       : nullptr;
+  // A little longer than asked, so that a vector load may start inside and end outside. No object is larger than half of
+  // the address space; the aligned operator new of some libraries would round such a size up to zero.
+  void* block = bytes > std::numeric_limits<std::size_t>::max() / 2
+                    ? nullptr
+                    : ::operator new(align_up(bytes + storage_alignment, storage_alignment), std::align_val_t{alignment},
+                                     std::nothrow);
   if (block == nullptr) throw Error("cannot allocate " + std::to_string(bytes) + " bytes of CPU memory");
   auto* data = static_cast<std::byte*>(block);
 #ifdef __linux__

@@ -71,9 +71,7 @@ void Chat::run() {
   std::string text;
   while (!leaving_) {
     switch (read_question(text)) {
-      case ReadStatus::end:
-        screen_.write("\n");
-        return;
+      case ReadStatus::end: screen_.write("\n"); return;
       case ReadStatus::interrupted:
         InterruptGuard::clear();
         screen_.write("\n");
@@ -164,10 +162,12 @@ void Chat::answer() {
     if (session_.options().stats) Screen(STDERR_FILENO).dim(session_.stats(result));
   } catch (const tenon::Error& error) {
     conversation_.undo();
-    screen_.note((begun ? "\n[" : "[") + std::string(error.what()) + "; the question is taken back, /reset starts over]");
+    screen_.note((begun ? "\n[" : "[") + std::string(error.what()) +
+                 "; the question is taken back, /reset starts over]");
   } catch (const std::bad_alloc&) {
     conversation_.undo();
-    screen_.note(begun ? "\n[out of memory; the question is taken back]" : "[out of memory; the question is taken back]");
+    screen_.note(begun ? "\n[out of memory; the question is taken back]"
+                       : "[out of memory; the question is taken back]");
   }
   InterruptGuard::clear();
 }

@@ -41,7 +41,7 @@ struct ModelFolder {
   tenon::ModelConfig config;
   tenon::GenerationConfig generation;
   tenon::Tokenizer tokenizer;
-  std::vector<std::int64_t> stop_ids;                 ///< all that any of the files names
+  std::vector<std::int64_t> stop_ids;                ///< all that any of the files names
   std::optional<tenon::ChatTemplate> chat_template;  ///< empty with --raw
 };
 

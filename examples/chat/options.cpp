@@ -1,9 +1,11 @@
 #include "chat/options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <system_error>
 #include <tenon/core/version.hpp>
 #include <tenon/runtime/context.hpp>
 #include <vector>
@@ -36,6 +38,19 @@ CLI::Validator count_within(std::int64_t low, std::int64_t high) {
         std::int64_t value = 0;
         if (CLI::detail::lexical_cast(text, value) && value >= low && value <= high) return {};
         return "'" + text + "' is not a whole number between " + std::to_string(low) + " and " + std::to_string(high);
+      },
+      "");
+}
+
+/// CLI11 wraps numbers that are negative or too large for 64 bits; a seed must be what it says.
+CLI::Validator seed_number() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        std::uint64_t value = 0;
+        const char* end = text.data() + text.size();
+        const auto parsed = std::from_chars(text.data(), end, value);
+        if (parsed.ec == std::errc() && parsed.ptr == end) return {};
+        return "'" + text + "' is not a whole number from 0 to " + std::to_string(~std::uint64_t{0});
       },
       "");
 }
@@ -90,7 +105,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
 #ifdef TENON_EXAMPLE_MODEL
   model = TENON_EXAMPLE_MODEL;
   add("--model", model, "DIR",
-      "Folder with config.json, *.safetensors and tokenizer.json;\ndefault: the small model that comes with this program");
+      "Folder with config.json, *.safetensors and tokenizer.json;\ndefault: the small model that comes with this "
+      "program");
 #else
   add("--model", model, "DIR", "Folder with config.json, *.safetensors and tokenizer.json");
 #endif
@@ -105,11 +121,11 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
 
   group = "Text";
   add("--prompt", options.prompt, "TEXT",
-      "Answer this and exit. Without it, text on standard input that is\nno terminal is the prompt, less one newline at "
+      "Answer this and exit. Without it, text on standard input that is\nno terminal is the prompt, less one newline "
+      "at "
       "its end");
   add("--system", options.system, "TEXT", "System prompt; default: that of the model's chat template");
-  add("--chat-template", options.chat_template, "NAME",
-      "Chat template to use; default: the one in the model folder");
+  add("--chat-template", options.chat_template, "NAME", "Chat template to use; default: the one in the model folder");
   add_flag("--raw", options.raw,
            "Continue the prompt as it is, without a chat template;\non a terminal, each line by itself");
   add_flag("--escape", escape,
@@ -136,7 +152,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
       "Above 1, tokens that are in the text already become less probable;\n1 is off")
       ->check(number_within(0, infinity, "a number above 0", true));
   add("--seed", options.seed, "N",
-      "Equal seeds give equal answers; answer n of a chat uses seed + n - 1;\ndefault: another one each time");
+      "Equal seeds give equal answers; answer n of a chat uses seed + n - 1;\ndefault: another one each time")
+      ->check(seed_number());
 
   app.footer(
       "\nExamples:\n"

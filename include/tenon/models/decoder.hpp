@@ -155,7 +155,7 @@ Decoder<T, Device>::Decoder(Context<Device>& ctx, ModelConfig config, WeightMap 
     output = binder.take("lm_head.weight", {config_.vocab_size, hidden});
     lm_head_ = LinearWeight<T, Device>(ctx, output);
   }
-  if (!detail::any_nonzero(output)) throw FormatError("weights: the output projection holds zeros only");
+  if (!detail::any_nonzero(ctx, output)) throw FormatError("weights: the output projection holds zeros only");
   binder.finish();
 }
 

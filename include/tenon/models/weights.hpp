@@ -1,6 +1,7 @@
 // Weights of a model: named tensors as a file gives them, and the typed form in which a decoder uses them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -158,14 +159,13 @@ class WeightBinder {
 };
 
 /// True if some element is not zero. Stops at the first, so a sound matrix costs one page.
-inline bool any_nonzero(const AnyTensor& tensor) {
-  return tensor.visit([](const auto& typed) {
-    const auto* data = typed.data();
-    for (std::int64_t i = 0; i < typed.numel(); ++i) {
-      if (static_cast<float>(data[i]) != 0.0f) return true;
-    }
-    return false;
-  });
+inline bool any_nonzero(Context<Cpu>& ctx, const AnyTensor& tensor) {
+  const AnyTensor flat = tensor.contiguous(ctx);
+  const auto nonzero = [&]<class T>(std::type_identity<T>) {
+    const auto* data = reinterpret_cast<const T*>(flat.data());
+    return std::any_of(data, data + flat.numel(), [](T value) { return static_cast<float>(value) != 0.0f; });
+  };
+  return visit_dtype(tensor.dtype(), nonzero);
 }
 
 }  // namespace detail

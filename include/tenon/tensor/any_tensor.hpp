@@ -168,16 +168,12 @@ class AnyTensor {
   [[nodiscard]] AnyTensor to(Context<Cpu>& ctx, DType dtype) const {
     if (dtype == dtype_ && is_contiguous()) return *this;
     AnyTensor result = empty(ctx, dtype, sizes_);
-    visit_dtype(dtype_, [&]<class From>(std::type_identity<From>) {
-      visit_dtype(dtype, [&]<class To>(std::type_identity<To>) {
-        if (is_contiguous()) {
-          copy(ctx, View<To, 1>(reinterpret_cast<To*>(result.data_), Sizes<1>{numel()}),
-               View<const From, 1>(reinterpret_cast<const From*>(data_), Sizes<1>{numel()}));
-        } else {
-          copy_strided<To, From>(result, 0, reinterpret_cast<To*>(result.data_), reinterpret_cast<const From*>(data_));
-        }
-      });
-    });
+    if (result.numel() == 0) return result;
+    if (is_contiguous()) {
+      detail::convert_run(dtype, result.data_, dtype_, data_, 1, numel());
+    } else {
+      convert_rows(result, 0, result.data_, data_);
+    }
     return result;
   }
   /// The same elements on the device of `ctx`: a CPU tensor is there already.
@@ -218,15 +214,15 @@ class AnyTensor {
     return visitor(as<const T, Rank>());
   }
 
-  template <class To, class From>
-  void copy_strided(const AnyTensor& target, std::size_t dim, To* to, const From* from) const {
-    if (dim == rank()) {
-      *to = detail::convert<To>(*from);
+  /// Converts everything from dimension `dim` on into `target`, which has the same sizes and is row-major.
+  void convert_rows(const AnyTensor& target, std::size_t dim, std::byte* to, const std::byte* from) const {
+    if (dim + 1 == rank()) {
+      detail::convert_run(target.dtype_, to, dtype_, from, strides_[dim], sizes_[dim]);
       return;
     }
-    for (std::int64_t i = 0; i < sizes_[dim]; ++i) {
-      copy_strided(target, dim + 1, to + i * target.strides_[dim], from + i * strides_[dim]);
-    }
+    const std::int64_t to_step = target.strides_[dim] * static_cast<std::int64_t>(dtype_size(target.dtype_));
+    const std::int64_t from_step = strides_[dim] * static_cast<std::int64_t>(dtype_size(dtype_));
+    for (std::int64_t i = 0; i < sizes_[dim]; ++i) convert_rows(target, dim + 1, to + i * to_step, from + i * from_step);
   }
 
   Storage<Cpu> storage_;

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include <tenon/core/config.hpp>
+#include <tenon/tensor/convert.hpp>
 #include <tenon/tensor/view.hpp>
 
 TENON_NAMESPACE_BEGIN
@@ -20,24 +21,6 @@ namespace detail {
 
 template <class U, std::size_t Rank, DeviceTag Device>
 Tensor<U, Rank, Device> allocate_tensor(Context<Device>& ctx, const Sizes<Rank>& sizes);
-
-/// Element conversion: narrowing floats round to nearest even, everything else is static_cast (bool: not equal zero).
-template <class To, class From>
-constexpr To convert(From value) noexcept {
-  if constexpr (std::same_as<To, From>) {
-    return value;
-  } else if constexpr (std::same_as<To, bool>) {
-    return static_cast<double>(value) != 0.0;
-  } else if constexpr (std::is_class_v<To> && (std::is_same_v<From, float> || std::is_class_v<From>)) {
-    return To(static_cast<float>(value));
-  } else if constexpr (std::is_class_v<To>) {
-    return To(static_cast<double>(value));  // rounds once, where float would round before
-  } else if constexpr (std::is_class_v<From>) {
-    return static_cast<To>(static_cast<float>(value));
-  } else {
-    return static_cast<To>(value);
-  }
-}
 
 template <class To, class From, std::size_t Rank>
 void copy_recursive(To* to, const Layout<Rank>& to_layout, const From* from, const Layout<Rank>& from_layout,

@@ -48,9 +48,48 @@ struct AttentionBlock {
   std::int64_t scores_row = 0;    ///< row stride of scores
   std::int64_t sums_row = 0;      ///< row stride of sums: dv, filled up to whole panels
   float* queries = nullptr;       ///< (rows, d)
-  float* packed_keys = nullptr;   ///< one segment
-  float* packed_values = nullptr;
+  float* packed_keys = nullptr;   ///< (d, panel), one panel of keys
+  float* packed_values = nullptr; ///< one segment, in panels of columns
   float* scores = nullptr;
+  const char** lines = nullptr;   ///< two lists of LinePrefetch
+};
+
+/// A list of cache lines that will be needed soon, for loops that have time to ask for one or two with every step.
+/// Hardware looks ahead only inside a page of 4 KiB, and the rows of a head lie a token apart. A plain list, since loops
+/// that keep their sums in registers have one register to spare for it, not four.
+class LinePrefetch {
+ public:
+  static constexpr std::int64_t capacity = 4096;
+
+  /// `lines` has room for `capacity` addresses.
+  explicit LinePrefetch(const char** lines) noexcept : lines_(lines) {}
+
+  /// Fills the list with `count` rows of `length` elements; loops will make `steps` steps in all.
+  template <class T>
+  void add(const T* rows, std::int64_t stride, std::int64_t length, std::int64_t count, std::int64_t steps) noexcept {
+    const std::int64_t bytes = length * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t of_row = ceil_div<std::int64_t>(bytes, 64);
+    for (std::int64_t i = 0; i < count && size_ + of_row <= capacity; ++i) {
+      const char* row = reinterpret_cast<const char*>(rows + i * stride);
+      for (std::int64_t at = 0; at < bytes; at += 64) lines_[size_++] = row + at;
+    }
+    twice_ = size_ > steps;
+  }
+
+  /// The lines of the next `steps` steps: result[k] and result[k + second]. nullptr where not that many are left.
+  const char* const* take(std::int64_t steps, std::int64_t& second) noexcept {
+    second = twice_ ? steps : 0;
+    if (size_ - taken_ < steps + second) return nullptr;
+    const char* const* result = lines_ + taken_;
+    taken_ += steps + second;
+    return result;
+  }
+
+ private:
+  const char** lines_;
+  std::int64_t size_ = 0;
+  std::int64_t taken_ = 0;
+  bool twice_ = false;
 };
 
 }  // namespace detail
@@ -77,7 +116,7 @@ class Attention {
     auto scope = ctx_.workspace().scope();
     scratch_ = scope.template allocate<Scratch>(std::int64_t{threads_});
     for (int i = 0; i < threads_; ++i) scratch_[i] = make_scratch(scope);
-    if (threads_ > 1 && blocks() == 1 && segments() > 1) {
+    if (blocks() == 1 && segments() > 1) {
       run_by_segments(scope);
     } else {
       run_by_blocks();
@@ -112,9 +151,10 @@ class Attention {
     s.block.scores_row = attention_segment + 16;  // rows of a power of two would share the sets of a cache
     s.block.sums_row = sums_row();
     s.block.queries = scope.template allocate<float>(n * s.block.d);
-    s.block.packed_keys = scope.template allocate<float>(attention_segment * s.block.d);
+    s.block.packed_keys = scope.template allocate<float>(panel_columns(Level{}) * s.block.d);
     s.block.packed_values = scope.template allocate<float>(attention_segment * s.block.sums_row);
     s.block.scores = scope.template allocate<float>(n * s.block.scores_row);
+    s.block.lines = scope.template allocate<const char*>(2 * LinePrefetch::capacity);
     s.sums = scope.template allocate<float>(n * s.block.sums_row);
     s.next_sums = scope.template allocate<float>(n * s.block.sums_row);
     s.states = scope.template allocate<AttentionState>(n);
@@ -147,8 +187,9 @@ class Attention {
     const std::int64_t count = std::clamp<std::int64_t>(last, 0, attention_segment);
     set_visible(s, first, index);
     if (count == 0) return;
+    const std::int64_t next_count = std::clamp<std::int64_t>(last - attention_segment, 0, attention_segment);
     attend_segment(Level{}, s.block, k_.ptr(begin, head, 0), k_.stride(0), v_.ptr(begin, head, 0), v_.stride(0), count,
-                   s.visible, states, sums);
+                   next_count, s.visible, states, sums);
   }
 
   void set_visible(Scratch& s, std::int64_t first, std::int64_t index) const {
@@ -192,23 +233,34 @@ class Attention {
     });
   }
 
-  /// Few rows: tasks are segments of keys, whose results are kept and joined in a second round.
+  /// Few rows: memory limits. Results of segments are kept and joined in a second round. A unit of work is a segment of
+  /// a few heads that lie next to each other in memory and fit in the cache together, since reading the rows of one
+  /// head fetches its neighbours'. Threads take a few units in a row, so that what they fetch ahead is their own.
   void run_by_segments(Workspace::Scope& scope) {
     const std::int64_t heads = k_.size(1);
     const std::int64_t n = rows();
     auto* sums = scope.template allocate<float>(heads * segments() * n * sums_row());
     auto* states = scope.template allocate<AttentionState>(heads * segments() * n);
     const auto slot = [&](std::int64_t head, std::int64_t index) { return (head * segments() + index) * n; };
+    constexpr std::int64_t cache = 524288;
+    const std::int64_t head_bytes = attention_segment * (q_.size(2) + v_.size(2)) * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t together = std::clamp<std::int64_t>(cache / (head_bytes + 1), 1, heads);
+    const std::int64_t units = ceil_div(heads, together) * segments();
+    const std::int64_t chunk = ceil_div<std::int64_t>(units, std::int64_t{4} * threads_);
     std::atomic<std::int64_t> next{0};
     parallel_run(threads_, [&](int thread) {
       const ScopedFlushDenormals flush;
       Scratch& s = scratch_[thread];
       s.block.rows = n;
-      for (std::int64_t task = next++; task < heads * segments(); task = next++) {
-        const std::int64_t head = task / segments();
-        const std::int64_t index = task % segments();
-        start_block(s, head, 0);
-        segment(s, head, 0, index, sums + slot(head, index) * sums_row(), states + slot(head, index));
+      for (std::int64_t begin = next.fetch_add(chunk); begin < units; begin = next.fetch_add(chunk)) {
+        for (std::int64_t unit = begin; unit < std::min(begin + chunk, units); ++unit) {
+          const std::int64_t index = unit % segments();
+          const std::int64_t first_head = unit / segments() * together;
+          for (std::int64_t head = first_head; head < std::min(first_head + together, heads); ++head) {
+            start_block(s, head, 0);
+            segment(s, head, 0, index, sums + slot(head, index) * sums_row(), states + slot(head, index));
+          }
+        }
       }
     });
     next = 0;

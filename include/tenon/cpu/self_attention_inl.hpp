@@ -7,95 +7,127 @@
 TENON_NAMESPACE_BEGIN
 namespace detail::TENON_SIMD_NAMESPACE {
 
-/// A tile of a product: up to `tile_rows` rows by `panel` columns, kept in registers.
-inline constexpr int tile_rows = 6;
-inline constexpr int tile_vectors = width == 16 ? 4 : 2;
-inline constexpr std::int64_t panel = tile_vectors * width;
+/// A tile of a product, rows by columns, stays in registers: 6 rows by a whole panel, or, on AVX-512, which has twice as
+/// many registers, up to 12 rows by half a panel, so that the heads of one token are one tile.
+inline constexpr int panel_vectors = width == 16 ? 4 : 2;
+inline constexpr std::int64_t panel = panel_vectors * width;
+inline constexpr std::int64_t tile_rows = 6;
+inline constexpr std::int64_t tall_tile_rows = width == 16 ? 12 : 6;
 constexpr std::int64_t panel_columns(Level) { return panel; }
 
-/// c (Rows, panel) = a (Rows, depth) · b (depth, panel). Every element is one chain of fma over the depth, whatever
-/// the number of rows, so a row's result does not depend on its neighbours.
-template <int Rows, class B>
+/// c (Rows, Vectors * width) = a (Rows, depth) · b (depth, Vectors * width). Every element is one chain of fma over the
+/// depth, whatever the number of rows, so a row's result does not depend on its neighbours. Step k asks for lines[k] and
+/// lines[k + second] where Ahead is set.
+template <int Rows, int Vectors, bool Ahead, class B>
 TENON_SIMD_TARGET void multiply_tile(const float* a, std::int64_t a_row, const B* b, std::int64_t b_row, float* c,
-                                     std::int64_t c_row, std::int64_t depth) {
-  Float sums[Rows][tile_vectors];
-#pragma GCC unroll 8
+                                     std::int64_t c_row, std::int64_t depth, const char* const* lines,
+                                     std::int64_t second) {
+  Float sums[Rows][Vectors];
+#pragma GCC unroll 12
   for (int r = 0; r < Rows; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < tile_vectors; ++v) sums[r][v] = zero();
+    for (int v = 0; v < Vectors; ++v) sums[r][v] = zero();
   }
   for (std::int64_t k = 0; k < depth; ++k) {
-    Float row[tile_vectors];
+    if constexpr (Ahead) {
+      __builtin_prefetch(lines[k], 0, 2);
+      __builtin_prefetch(lines[k + second], 0, 2);
+    }
+    Float row[Vectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < tile_vectors; ++v) row[v] = load(b + k * b_row + v * width);
-#pragma GCC unroll 8
+    for (int v = 0; v < Vectors; ++v) row[v] = load(b + k * b_row + v * width);
+#pragma GCC unroll 12
     for (int r = 0; r < Rows; ++r) {
       const Float x = broadcast(a[r * a_row + k]);
 #pragma GCC unroll 4
-      for (int v = 0; v < tile_vectors; ++v) sums[r][v] = fma(x, row[v], sums[r][v]);
+      for (int v = 0; v < Vectors; ++v) sums[r][v] = fma(x, row[v], sums[r][v]);
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int r = 0; r < Rows; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < tile_vectors; ++v) store(c + r * c_row + v * width, sums[r][v]);
+    for (int v = 0; v < Vectors; ++v) store(c + r * c_row + v * width, sums[r][v]);
   }
 }
 
-/// The same for 1 … tile_rows rows.
+template <int Rows, int Vectors, class B>
+TENON_SIMD_TARGET void run_tile(const float* a, std::int64_t a_row, const B* b, std::int64_t b_row, float* c,
+                                std::int64_t c_row, std::int64_t depth, LinePrefetch& ahead) {
+  std::int64_t second = 0;
+  if (const char* const* lines = ahead.take(depth, second)) {
+    multiply_tile<Rows, Vectors, true>(a, a_row, b, b_row, c, c_row, depth, lines, second);
+  } else {
+    multiply_tile<Rows, Vectors, false>(a, a_row, b, b_row, c, c_row, depth, lines, second);
+  }
+}
+
+/// The same for 1 … tall_tile_rows rows and a whole panel.
 template <class B>
 TENON_SIMD_TARGET void multiply_rows(std::int64_t rows, const float* a, std::int64_t a_row, const B* b,
-                                     std::int64_t b_row, float* c, std::int64_t c_row, std::int64_t depth) {
+                                     std::int64_t b_row, float* c, std::int64_t c_row, std::int64_t depth,
+                                     LinePrefetch& ahead) {
+  constexpr int n = panel_vectors;
+  if constexpr (tall_tile_rows > tile_rows) {
+    if (rows > tile_rows) {
+      for (std::int64_t i = 0; i < panel; i += 2 * width) {
+        switch (rows) {
+          case 7: run_tile<7, 2>(a, a_row, b + i, b_row, c + i, c_row, depth, ahead); break;
+          case 8: run_tile<8, 2>(a, a_row, b + i, b_row, c + i, c_row, depth, ahead); break;
+          case 9: run_tile<9, 2>(a, a_row, b + i, b_row, c + i, c_row, depth, ahead); break;
+          case 10: run_tile<10, 2>(a, a_row, b + i, b_row, c + i, c_row, depth, ahead); break;
+          case 11: run_tile<11, 2>(a, a_row, b + i, b_row, c + i, c_row, depth, ahead); break;
+          default: run_tile<12, 2>(a, a_row, b + i, b_row, c + i, c_row, depth, ahead); break;
+        }
+      }
+      return;
+    }
+  }
   switch (rows) {
-    case 1: return multiply_tile<1>(a, a_row, b, b_row, c, c_row, depth);
-    case 2: return multiply_tile<2>(a, a_row, b, b_row, c, c_row, depth);
-    case 3: return multiply_tile<3>(a, a_row, b, b_row, c, c_row, depth);
-    case 4: return multiply_tile<4>(a, a_row, b, b_row, c, c_row, depth);
-    case 5: return multiply_tile<5>(a, a_row, b, b_row, c, c_row, depth);
-    default: return multiply_tile<6>(a, a_row, b, b_row, c, c_row, depth);
+    case 1: return run_tile<1, n>(a, a_row, b, b_row, c, c_row, depth, ahead);
+    case 2: return run_tile<2, n>(a, a_row, b, b_row, c, c_row, depth, ahead);
+    case 3: return run_tile<3, n>(a, a_row, b, b_row, c, c_row, depth, ahead);
+    case 4: return run_tile<4, n>(a, a_row, b, b_row, c, c_row, depth, ahead);
+    case 5: return run_tile<5, n>(a, a_row, b, b_row, c, c_row, depth, ahead);
+    default: return run_tile<6, n>(a, a_row, b, b_row, c, c_row, depth, ahead);
   }
 }
 
 /// c (panel) += a (depth) · b (depth, panel): continues the chains of multiply_tile.
 template <class B>
 TENON_SIMD_TARGET void accumulate_row(const float* a, const B* b, std::int64_t b_row, float* c, std::int64_t depth) {
-  for (int v = 0; v < tile_vectors; ++v) {
+  for (int v = 0; v < panel_vectors; ++v) {
     Float total = load(c + v * width);
     for (std::int64_t k = 0; k < depth; ++k) total = fma(broadcast(a[k]), load(b + k * b_row + v * width), total);
     store(c + v * width, total);
   }
 }
 
-/// Packs `keys` rows of `d` elements as panels of columns: to[p][c][i] = from[p * panel + i][c], the last panel filled
-/// up with zeros.
+/// Packs `keys` rows of `d` elements, at most `panel` of them, as columns: to[c][i] = from[i][c]. Columns that are left
+/// become zeros: products with them are computed and not used, but must not be slow.
 template <class T>
 TENON_SIMD_TARGET void pack_keys(float* to, const T* from, std::int64_t from_row, std::int64_t keys, std::int64_t d) {
-  for (std::int64_t first = 0; first < keys; first += width) {
-    const std::int64_t rows = keys - first < width ? keys - first : width;
-    float* column = to + first / panel * panel * d + first % panel;
+  for (std::int64_t first = 0; first < panel; first += width) {
     for (std::int64_t c = 0; c < d; c += width) {
-      const std::int64_t columns = d - c < width ? d - c : width;
+      const bool whole = c + width <= d;
+      const std::int64_t columns = d % width;  // of the last block, where it is not whole
       Float block[width];
-      if (rows == width && columns == width) {
+      if (first + width <= keys && whole) {
 #pragma GCC unroll 16
         for (int i = 0; i < width; ++i) block[i] = load(from + (first + i) * from_row + c);
       } else {
-        for (int i = 0; i < width; ++i) block[i] = i < rows ? load(from + (first + i) * from_row + c, columns) : zero();
+        for (int i = 0; i < width; ++i) {
+          const T* row = from + (first + i) * from_row + c;
+          block[i] = first + i >= keys ? zero() : (whole ? load(row) : load(row, columns));
+        }
       }
       transpose(block);
-      if (columns == width) {
+      if (whole) {
 #pragma GCC unroll 16
-        for (int i = 0; i < width; ++i) store(column + (c + i) * panel, block[i]);
+        for (int i = 0; i < width; ++i) store(to + first + (c + i) * panel, block[i]);
       } else {
-        for (int i = 0; i < columns; ++i) store(column + (c + i) * panel, block[i]);
+        for (int i = 0; i < columns; ++i) store(to + first + (c + i) * panel, block[i]);
       }
     }
-  }
-  // What is left of the last panel; products with it are computed and not used, but must not be slow.
-  const std::int64_t filled = (keys + width - 1) / width * width;
-  for (std::int64_t first = filled; first % panel != 0; first += width) {
-    float* column = to + first / panel * panel * d + first % panel;
-    for (std::int64_t c = 0; c < d; ++c) store(column + c * panel, zero());
   }
 }
 
@@ -178,26 +210,38 @@ TENON_SIMD_TARGET void finish_row(T* out, const float* sums, AttentionState stat
 }
 
 /// One segment for a block of rows: leaves unnormalised sums (row stride `sums_row`) and states, first active row on.
-/// `visible[r]` counts the keys of the segment that row r sees, and does not decrease; rows that see none are skipped.
+/// The next segment, of `next_count` keys, is expected right behind in memory. `visible[r]` counts the keys of the segment that row r sees, and does not decrease; rows that see none are skipped.
 template <class T>
 TENON_SIMD_TARGET void attend_segment(Level, const AttentionBlock& block, const T* keys, std::int64_t key_row,
                                       const T* values, std::int64_t value_row, std::int64_t count,
-                                      const std::int64_t* visible, AttentionState* states, float* sums) {
+                                      std::int64_t next_count, const std::int64_t* visible, AttentionState* states,
+                                      float* sums) {
   std::int64_t first = 0;
   while (first < block.rows && visible[first] <= 0) ++first;
   const std::int64_t active = block.rows - first;
   if (active == 0) return;
-  const std::int64_t tiles = (active + tile_rows - 1) / tile_rows;
+  const std::int64_t tiles = active <= tall_tile_rows ? 1 : (active + tile_rows - 1) / tile_rows;
   const auto tile_begin = [&](std::int64_t tile) { return first + active * tile / tiles; };
 
-  pack_keys(block.packed_keys, keys, key_row, count, block.d);
+  // With few rows, what limits is memory: the values come in while scores are computed, and the next keys while values
+  // are summed, a line or two with every step of a tile.
+  const bool few = tiles == 1;
+  const std::int64_t passes = active > tile_rows ? panel / (2 * width) : 1;
+  LinePrefetch next_values(block.lines);
+  LinePrefetch next_keys(block.lines + LinePrefetch::capacity);
+  if (few) {
+    next_values.add(values, value_row, block.dv, count, (count + panel - 1) / panel * passes * block.d);
+    next_keys.add(keys + attention_segment * key_row, key_row, block.d, next_count,
+                  (block.dv + panel - 1) / panel * passes * count);
+  }
   for (std::int64_t p = 0; p < count; p += panel) {
+    pack_keys(block.packed_keys, keys + p * key_row, key_row, count - p < panel ? count - p : panel, block.d);
     for (std::int64_t tile = 0; tile < tiles; ++tile) {
       const std::int64_t begin = tile_begin(tile);
       const std::int64_t end = tile_begin(tile + 1);
       if (visible[end - 1] <= p) continue;
-      multiply_rows(end - begin, block.queries + begin * block.d, block.d, block.packed_keys + p * block.d, panel,
-                    block.scores + begin * block.scores_row + p, block.scores_row, block.d);
+      multiply_rows(end - begin, block.queries + begin * block.d, block.d, block.packed_keys, panel,
+                    block.scores + begin * block.scores_row + p, block.scores_row, block.d, next_values);
     }
   }
   for (std::int64_t r = first; r < block.rows; ++r) {
@@ -205,7 +249,7 @@ TENON_SIMD_TARGET void attend_segment(Level, const AttentionBlock& block, const 
   }
 
   // Values go into the product as they are where they fill whole panels and few rows share the work of widening them.
-  const bool direct = block.dv % panel == 0 && (std::is_same_v<T, float> || tiles <= 2);
+  const bool direct = block.dv % panel == 0 && (std::is_same_v<T, float> || tiles == 1);
   if (!direct) pack_values(block.packed_values, values, value_row, count, block.dv);
   for (std::int64_t c = 0; c < block.dv; c += panel) {
     const float* packed = block.packed_values + c * count;
@@ -218,9 +262,9 @@ TENON_SIMD_TARGET void attend_segment(Level, const AttentionBlock& block, const 
       // even with a weight of 0, since a value may be infinite.
       const std::int64_t depth = visible[begin];
       if (direct) {
-        multiply_rows(end - begin, weights, block.scores_row, values + c, value_row, to, block.sums_row, depth);
+        multiply_rows(end - begin, weights, block.scores_row, values + c, value_row, to, block.sums_row, depth, next_keys);
       } else {
-        multiply_rows(end - begin, weights, block.scores_row, packed, panel, to, block.sums_row, depth);
+        multiply_rows(end - begin, weights, block.scores_row, packed, panel, to, block.sums_row, depth, next_keys);
       }
       for (std::int64_t r = begin + 1; r < end; ++r) {
         if (visible[r] == depth) continue;

@@ -1,0 +1,112 @@
+// What the operator benchmarks share: random operands, and the machine's limits, measured next to every benchmark so
+// that its share of them does not depend on what else the machine was doing at another time.
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+
+#include <tenon/core/dtype.hpp>
+#include <tenon/cpu/simd/simd.hpp>
+#include <tenon/runtime/parallel.hpp>
+#include <tenon/tensor/tensor.hpp>
+
+#define TENON_SIMD_BODY "operators_limits_inl.hpp"
+#include <tenon/cpu/simd/foreach_level.hpp>
+
+namespace bench {
+
+using CpuContext = tenon::Context<tenon::Cpu>;
+
+template <class T, std::size_t Rank>
+tenon::Tensor<T, Rank> random_tensor(CpuContext& ctx, const tenon::Sizes<Rank>& sizes) {
+  auto x = tenon::detail::allocate_tensor<T>(ctx, sizes);
+  std::uint32_t state = 1;
+  for (std::int64_t i = 0; i < x.numel(); ++i) {
+    state = state * 1664525u + 1013904223u;
+    x.data()[i] = T(static_cast<float>(state >> 8) * 0x1p-23f - 1.0f);
+  }
+  return x;
+}
+
+template <class T>
+std::string type_name() {
+  return std::string(tenon::dtype_name(tenon::dtype_of<T>));
+}
+
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Bytes per second of plain reading, by all threads of the context, from a buffer of 256 MiB; the best of a few rounds.
+inline double read_bandwidth(CpuContext& ctx) {
+  constexpr std::int64_t unit = 4096;
+  constexpr std::int64_t units = 16384;
+  static const tenon::Tensor<float, 1> buffer = random_tensor<float, 1>(ctx, {unit * units});
+  double best = 0.0;
+  for (int round = 0; round < 4; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    tenon::parallel_for(ctx, units, 1, [&](std::int64_t begin, std::int64_t end) {
+      tenon::detail::visit_simd_level(ctx.simd_level(), [&](auto level) {
+        benchmark::DoNotOptimize(read_all(level, buffer.data() + begin * unit, (end - begin) * unit));
+      });
+    });
+    best = std::max(best, static_cast<double>(unit * units) * sizeof(float) / seconds_since(start));
+  }
+  return best;
+}
+
+/// Operations per second (a multiplication and an addition are two) of fma without memory, by all threads.
+inline double fma_peak(CpuContext& ctx) {
+  constexpr std::int64_t rounds = 200000;
+  double best = 0.0;
+  for (int round = 0; round < 4; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    std::int64_t width = 1;
+    tenon::parallel_for(ctx, ctx.threads(), 1, [&](std::int64_t begin, std::int64_t end) {
+      tenon::detail::visit_simd_level(ctx.simd_level(), [&](auto level) {
+        for (std::int64_t i = begin; i < end; ++i) benchmark::DoNotOptimize(multiply_add(level, rounds, 0.5f));
+      });
+    });
+    width = ctx.simd_level() == tenon::SimdLevel::avx512 ? 16 : ctx.simd_level() == tenon::SimdLevel::avx2 ? 8 : 4;
+    const double operations = 2.0 * 16.0 * static_cast<double>(rounds * width * ctx.threads());
+    best = std::max(best, operations / seconds_since(start));
+  }
+  return best;
+}
+
+/// Runs `body` until the benchmark has its time, and reports the bytes that a run moves: "read_share" is their rate as a
+/// share of read_bandwidth.
+template <class Body>
+void measure_bytes(benchmark::State& state, CpuContext& ctx, double bytes, Body&& body) {
+  const double limit = read_bandwidth(ctx);
+  const auto start = std::chrono::steady_clock::now();
+  for ([[maybe_unused]] auto _ : state) {
+    body();
+    benchmark::ClobberMemory();
+  }
+  const double total = bytes * static_cast<double>(state.iterations());
+  state.SetBytesProcessed(static_cast<std::int64_t>(total));
+  state.counters["read_share"] = total / seconds_since(start) / limit;
+}
+
+/// The same for arithmetic: "fma_share" is the rate of `operations` as a share of fma_peak.
+template <class Body>
+void measure_operations(benchmark::State& state, CpuContext& ctx, double operations, Body&& body) {
+  const double limit = fma_peak(ctx);
+  const auto start = std::chrono::steady_clock::now();
+  for ([[maybe_unused]] auto _ : state) {
+    body();
+    benchmark::ClobberMemory();
+  }
+  const double total = operations * static_cast<double>(state.iterations());
+  state.counters["flops"] = benchmark::Counter(total, benchmark::Counter::kIsRate);
+  state.counters["fma_share"] = total / seconds_since(start) / limit;
+}
+
+}  // namespace bench

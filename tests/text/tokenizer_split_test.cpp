@@ -111,3 +111,12 @@ TEST_CASE("A pattern that exhausts the fast engine's stack still matches", "[tok
   REQUIRE(lazy_matcher.find(text, 0, start, end));
   CHECK(end == 1);
 }
+
+TEST_CASE("A pattern that backtracks without bound ends in an error", "[tokenizer]") {
+  const std::string text = std::string(60, 'a') + "c b";
+  const Regex regex("(?:a+)+b");
+  RegexMatcher matcher(regex);
+  std::size_t start = 0;
+  std::size_t end = 0;
+  CHECK_THROWS_AS(matcher.find(text, 0, start, end), tenon::ValueError);
+}

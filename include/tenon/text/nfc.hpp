@@ -28,8 +28,8 @@ struct CodePointRange {
 /// Blocks in which every code point is its own NFC form, has combining class 0, and never composes with what stands
 /// before it. Text made of these alone is normalised, and normalisation never reaches across the start of one. They
 /// cover Latin, Greek, Cyrillic, punctuation, symbols, kana, CJK ideographs, Hangul syllables and emoji; a test checks
-/// each code point against utf8proc. The rest is merely slower, but for U+11A7: utf8proc 2.8 takes that vowel for an empty
-/// final consonant and drops it after a syllable, so that it must stay out of segments.
+/// each code point against utf8proc. The rest is merely slower, but for U+11A7: utf8proc 2.8 takes that vowel for an
+/// empty final consonant and drops it after a syllable, so that it must stay out of segments.
 inline constexpr std::array<CodePointRange, 14> nfc_inert_ranges{{{0x0000, 0x02FF},
                                                                   {0x0388, 0x0482},
                                                                   {0x11A7, 0x11A7},

@@ -22,12 +22,18 @@ namespace detail {
 /// adjacent ones of their kind.
 enum class SplitBehavior { isolated, removed, merged_with_previous, merged_with_next, contiguous };
 
-/// One step: split at the matches of a pattern, or put a space before pieces that do not begin with one.
+/// One step: split at the matches of a pattern, put a space before pieces that do not begin with one, or make spaces
+/// visible as SentencePiece does.
 struct PreTokenizerStep {
-  std::shared_ptr<const Regex> regex;  ///< null for the space
+  enum class Kind { split, prefix_space, visible_space };
+  enum class Prepend { never, first, always };
+  Kind kind = Kind::split;
+  std::shared_ptr<const Regex> regex;  ///< split: the pattern
   SplitBehavior behavior = SplitBehavior::isolated;
-  bool invert = false;           ///< exchange the roles of matches and the text between them
-  std::size_t ascii_digits = 0;  ///< not 0: `ascii_split` with this many digits answers for `regex` where it can
+  bool invert = false;               ///< exchange the roles of matches and the text between them
+  std::size_t ascii_digits = 0;      ///< not 0: `ascii_split` with this many digits answers for `regex` where it can
+  std::string marker = {};           ///< visible_space: what stands for a space
+  Prepend prepend = Prepend::never;  ///< visible_space: which pieces must begin with it; `first` is the start of a text
 };
 
 /// All steps in order. Constant after loading; `run` may be called from many threads.
@@ -35,45 +41,53 @@ class PreTokenizer {
  public:
   void add(PreTokenizerStep step) { steps_.push_back(std::move(step)); }
 
-  /// Calls `sink(piece)` for each piece of valid UTF-8 `text`, in order; no piece is empty.
+  /// Calls `sink(piece)` for each piece of valid UTF-8 `text`, in order; no piece is empty. `at_start` says whether
+  /// nothing, not even an added token, stands before `text`.
   template <class Sink>
-  void run(std::string_view text, Sink&& sink) const {
+  void run(std::string_view text, bool at_start, Sink&& sink) const {
     std::vector<std::optional<RegexMatcher>> matchers(steps_.size());
-    run_step(0, text, matchers, sink);
+    run_step(0, text, at_start, matchers, sink);
   }
 
  private:
   using Matchers = std::vector<std::optional<RegexMatcher>>;
 
   template <class Sink>
-  void run_step(std::size_t index, std::string_view text, Matchers& matchers, Sink& sink) const {
+  void run_step(std::size_t index, std::string_view text, bool at_start, Matchers& matchers, Sink& sink) const {
     if (text.empty()) return;
     if (index == steps_.size()) {
       sink(text);
       return;
     }
     const PreTokenizerStep& step = steps_[index];
-    if (!step.regex) {
-      add_space(index, text, matchers, sink);
-      return;
-    }
-    if (step.behavior == SplitBehavior::isolated) {  // then `invert` changes nothing
+    if (step.kind == PreTokenizerStep::Kind::prefix_space) {
+      const std::string spaced = text[0] == ' ' ? std::string() : " " + std::string(text);
+      run_step(index + 1, spaced.empty() ? text : spaced, at_start, matchers, sink);
+    } else if (step.kind == PreTokenizerStep::Kind::visible_space) {
+      const std::string visible = mark_spaces(step, text, at_start);
+      run_step(index + 1, visible, at_start, matchers, sink);
+    } else if (step.behavior == SplitBehavior::isolated) {  // then `invert` changes nothing
       each_part(index, text, matchers, [&](std::size_t start, std::size_t end, bool) {
-        run_step(index + 1, text.substr(start, end - start), matchers, sink);
+        run_step(index + 1, text.substr(start, end - start), at_start && start == 0, matchers, sink);
       });
-      return;
+    } else {
+      join_parts(index, text, at_start, matchers, sink);
     }
-    join_parts(index, text, matchers, sink);
   }
 
-  template <class Sink>
-  void add_space(std::size_t index, std::string_view text, Matchers& matchers, Sink& sink) const {
-    if (text[0] == ' ') {
-      run_step(index + 1, text, matchers, sink);
-    } else {
-      const std::string spaced = " " + std::string(text);
-      run_step(index + 1, spaced, matchers, sink);
+  static std::string mark_spaces(const PreTokenizerStep& step, std::string_view text, bool at_start) {
+    std::string out;
+    const bool wanted = step.prepend == PreTokenizerStep::Prepend::always ||
+                        (step.prepend == PreTokenizerStep::Prepend::first && at_start);
+    if (wanted && text[0] != ' ' && text.substr(0, step.marker.size()) != step.marker) out += step.marker;
+    for (const char c : text) {
+      if (c == ' ') {
+        out += step.marker;
+      } else {
+        out += c;
+      }
     }
+    return out;
   }
 
   /// Calls `part(start, end, is_match)` for matches and the text between them, in order, none of them empty.
@@ -99,13 +113,14 @@ class PreTokenizer {
   }
 
   template <class Sink>
-  void join_parts(std::size_t index, std::string_view text, Matchers& matchers, Sink& sink) const {
+  void join_parts(std::size_t index, std::string_view text, bool at_start, Matchers& matchers, Sink& sink) const {
     const PreTokenizerStep& step = steps_[index];
     std::size_t open_start = 0;
     std::size_t open_end = 0;
     bool open_matched = false;
     const auto flush = [&] {
-      run_step(index + 1, text.substr(open_start, open_end - open_start), matchers, sink);
+      const std::string_view joined = text.substr(open_start, open_end - open_start);
+      run_step(index + 1, joined, at_start && open_start == 0, matchers, sink);
       open_start = open_end;
     };
     each_part(index, text, matchers, [&](std::size_t start, std::size_t end, bool is_match) {

@@ -1,6 +1,7 @@
 // Regular expressions on PCRE2, meaning what they mean in a tokenizer.json.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -116,25 +117,23 @@ class Regex {
 /// The scratch memory of matching one `Regex`, which must outlive it; serves one thread at a time.
 class RegexMatcher {
  public:
-  explicit RegexMatcher(const Regex& regex) : regex_(&regex), data_(pcre2_match_data_create_8(1, nullptr)) {
-    if (!data_) throw std::bad_alloc();
+  explicit RegexMatcher(const Regex& regex)
+      : regex_(&regex), data_(pcre2_match_data_create_8(1, nullptr)), context_(pcre2_match_context_create_8(nullptr)) {
+    if (!data_ || !context_) throw std::bad_alloc();
   }
 
   /// The half-open range of the first match at or after `from` in valid UTF-8 `text`. Look-around sees all of `text`.
-  /// Throws ValueError if the engine gives up, which takes a pattern that backtracks without bound.
+  /// Throws ValueError if the engine takes more steps than a pattern that does not backtrack without bound ever needs.
   bool find(std::string_view text, std::size_t from, std::size_t& start, std::size_t& end) {
     const auto* subject = reinterpret_cast<PCRE2_SPTR8>(text.data());
+    const std::size_t steps = 100'000 + 64 * text.size();
+    constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
+    pcre2_set_match_limit_8(context_.get(), static_cast<std::uint32_t>(std::min(steps, most)));
     int result = PCRE2_ERROR_JIT_STACKLIMIT;
     if (regex_->has_jit()) {
       result = pcre2_jit_match_8(regex_->code(), subject, text.size(), from, 0, data_.get(), context_.get());
     }
-    // The interpreter keeps its stack on the heap, and may take as many steps as it needs.
-    if (result == PCRE2_ERROR_JIT_STACKLIMIT || result == PCRE2_ERROR_MATCHLIMIT) {
-      if (!context_) {
-        context_.reset(pcre2_match_context_create_8(nullptr));
-        if (!context_) throw std::bad_alloc();
-        pcre2_set_match_limit_8(context_.get(), std::numeric_limits<std::uint32_t>::max());
-      }
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT) {  // the interpreter keeps its stack on the heap
       result = pcre2_match_8(regex_->code(), subject, text.size(), from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, data_.get(),
                              context_.get());
     }

@@ -54,7 +54,9 @@ class Tokenizer {
   /// n log n at worst, whatever the text.
   std::vector<std::int64_t> encode(std::string_view text, EncodeOptions options = {}) const;
 
-  /// The text of `ids`, always valid UTF-8: bytes that are none become U+FFFD. Ids at or above the vocabulary, which
+  /// The text of `ids`, always valid UTF-8: what is not becomes U+FFFD, one for each maximal invalid part, and nothing
+  /// else does. (Hugging Face tokenizers replaces a whole run of byte-fallback tokens, each byte by one, if any byte in
+  /// it is invalid; that could not be streamed.) Ids at or above the vocabulary, which
   /// models with a padded output layer can emit, decode to nothing; a negative id throws IndexError.
   std::string decode(std::span<const std::int64_t> ids, bool skip_special_tokens = false) const;
 
@@ -121,11 +123,14 @@ inline std::vector<std::int64_t> Tokenizer::encode(std::string_view text, Encode
   ids.reserve(text.size() / 4 + 8);
   const auto put_token = [&](std::uint32_t id) { ids.push_back(id); };
   const auto put_piece = [&](std::string_view piece) { data.model.encode(piece, ids); };
-  const auto put_normalized = [&](std::string_view part) { data.pre_tokenizer.run(part, put_piece); };
   const detail::AddedTokenFinder& after = options.parse_special ? data.normalized_tokens : data.plain_tokens;
   std::string storage;
   const auto put_raw = [&](std::string_view part) {
-    after.run(data.normalizer.apply(part, storage), put_token, put_normalized);
+    const std::string_view normalized = data.normalizer.apply(part, storage);
+    after.run(normalized, put_token, [&](std::string_view rest) {
+      const bool at_start = part.data() == text.data() && rest.data() == normalized.data();
+      data.pre_tokenizer.run(rest, at_start, put_piece);
+    });
   };
   if (options.add_special_tokens) ids = data.prefix;
   if (options.parse_special) {

@@ -75,13 +75,30 @@ inline SplitBehavior read_behavior(const JsonFields& step, const std::string& ke
   step.fail(key, "has the unknown value '" + name + "'");
 }
 
+/// Old files say `add_prefix_space` instead.
+inline PreTokenizerStep::Prepend read_prepend_scheme(const JsonFields& step) {
+  using Prepend = PreTokenizerStep::Prepend;
+  if (step.find("prepend_scheme") == nullptr) {
+    return step.boolean("add_prefix_space", true) ? Prepend::always : Prepend::never;
+  }
+  const std::string name = step.string("prepend_scheme");
+  if (name == "always") return Prepend::always;
+  if (name == "first") return Prepend::first;
+  if (name == "never") return Prepend::never;
+  step.fail("prepend_scheme", "has the unknown value '" + name + "'");
+}
+
 /// GPT-2's pattern, which a ByteLevel step applies unless it says `use_regex: false`.
 inline constexpr std::string_view gpt2_pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 inline void build_pre_tokenizer(TokenizerData& data, const JsonFields& root) {
-  const auto split = [](std::string_view pattern, SplitBehavior behavior) {
-    return PreTokenizerStep{std::make_shared<const Regex>(pattern), behavior, false, 0};
+  using Step = PreTokenizerStep;
+  const auto split = [](std::string_view pattern, SplitBehavior behavior, bool literal = false) {
+    Step step;
+    step.regex = std::make_shared<const Regex>(pattern, literal);
+    step.behavior = behavior;
+    return step;
   };
   PreTokenizer& steps = data.pre_tokenizer;
   for (const JsonFields& step : read_steps(root, "pre_tokenizer", "pretokenizers")) {
@@ -89,11 +106,14 @@ inline void build_pre_tokenizer(TokenizerData& data, const JsonFields& root) {
     if (data.model.byte_level) fail_step(step, "after ByteLevel is not supported");
     if (type == "Split") {
       const auto [pattern, is_regex] = read_pattern(step);
-      PreTokenizerStep added{std::make_shared<const Regex>(pattern, !is_regex), read_behavior(step, "behavior"),
-                             step.boolean("invert", false), is_regex ? ascii_split_digits(pattern) : 0};
+      Step added = split(pattern, read_behavior(step, "behavior"), !is_regex);
+      added.invert = step.boolean("invert", false);
+      added.ascii_digits = is_regex ? ascii_split_digits(pattern) : 0;
       steps.add(std::move(added));
     } else if (type == "ByteLevel") {
-      if (step.boolean("add_prefix_space", true)) steps.add({});
+      Step space;
+      space.kind = Step::Kind::prefix_space;
+      if (step.boolean("add_prefix_space", true)) steps.add(space);
       if (step.boolean("use_regex", true)) steps.add(split(gpt2_pattern, SplitBehavior::isolated));
       data.model.byte_level = true;
     } else if (type == "Digits") {
@@ -101,6 +121,14 @@ inline void build_pre_tokenizer(TokenizerData& data, const JsonFields& root) {
     } else if (type == "Punctuation") {
       const bool given = step.find("behavior") != nullptr;
       steps.add(split("[\\p{P}$+<=>\\^`|~]", given ? read_behavior(step, "behavior") : SplitBehavior::isolated));
+    } else if (type == "Metaspace") {
+      Step visible;
+      visible.kind = Step::Kind::visible_space;
+      visible.marker = step.string("replacement");
+      visible.prepend = read_prepend_scheme(step);
+      if (visible.marker.empty()) step.fail("replacement", "is empty");
+      steps.add(visible);
+      if (step.boolean("split", true)) steps.add(split(visible.marker, SplitBehavior::merged_with_next, true));
     } else {
       fail_step(step, "is not supported");
     }

@@ -25,12 +25,16 @@ TEXTS = [
     "\u017f 's '\u017f '\u212a", "👨\u200d👩\u200d👧 x", "$+<=>^`|~ €£", "foo_bar.baz", "<s>", "a<s>b</s>", "<s> <s>", "  <mask>  x", "x<mask>",
     "newword", "anewwordb newword", "new word newword!", "<s", "s>", "\ttabs", "mixed 日本 and ascii's 9", "don't  stop\t\tnow  ", "a\u0000b",
     "\u2028\u2029x", "\u0344\u0958\u2126", "word" * 30, "e\u0301" * 60, "aaaaaaaa" * 30, "- " * 40, "Ελληνικά Ω", "▁x ▁▁", "a\u0085b", "\x1c\x1d x",
+    "CamelCase HTTPServer's XML/path//x", "fox fox<s>fox x<s> y", " fox", "▁fox<s>▁a",
 ]
 
 BYTES = dict(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
 QWEN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 LLAMA3 = QWEN.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
-CAMEL = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+UPPER, LOWER, CONTRACTION = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]", r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+CAMEL = (  # words split at changes of case, as in GPT-4o
+    rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+{CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*{CONTRACTION}"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 
 def byte_level(pre, vocab_size=420, normalizer=None, **model):
@@ -95,6 +99,15 @@ def cases():
     tok.add_tokens([AddedToken("newword", single_word=True), AddedToken("fox", normalized=True), AddedToken("A\u030a"), AddedToken("日本")])
     yield "added", tok
     yield "char-fallback", char_level(byte_fallback=True, fuse_unk=True)
+    for scheme, parts in [("first", False), ("always", True), ("never", True)]:
+        tok = char_level(byte_fallback=True, fuse_unk=True)
+        spec = json.loads(tok.to_str())
+        spec["normalizer"] = None
+        spec["pre_tokenizer"] = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": parts}
+        tok = Tokenizer.from_str(json.dumps(spec))
+        tok.add_special_tokens(["<s>"])
+        tok.add_tokens(["fox"])
+        yield f"metaspace-{scheme}-{parts}", tok
     yield "char-unk", char_level(fuse_unk=False)
     yield "char-fuse-unk", char_level(fuse_unk=True)
 

@@ -144,30 +144,43 @@ void Chat::answer() {
   InterruptGuard::clear();
   AnswerWriter writer(screen_, session_.starts_thinking());
   bool begun = false;
+  int pieces_read = 0;
+  const auto take_back = [&](const std::string& reason) {
+    conversation_.undo();
+    screen_.note((begun ? "\n[" : "[") + reason + "; the question is taken back]");
+  };
   try {
-    const auto result = session_.answer(session_.prompt_ids(conversation_), [&](std::string_view piece) {
-      begun = begun || !piece.empty();
-      writer.write(piece);
-      return !InterruptGuard::pending();
-    });
-    std::string text = result.text;
-    // Thoughts that were never finished must not pass for an answer: closed, the template leaves them out.
-    if (session_.starts_thinking() && text.find("</think>") == std::string::npos) text += "\n</think>\n\n";
-    conversation_.answer(text);
-    screen_.write("\n");
-    if (result.finish_reason == tenon::FinishReason::cancelled) screen_.note("[stopped]");
-    if (const std::string reason = session_.cut_off_reason(result); !reason.empty()) {
-      screen_.note("[" + reason + "]");
+    const auto result = session_.answer(
+        session_.prompt_ids(conversation_),
+        [&](std::string_view piece) {
+          begun = begun || !piece.empty();
+          writer.write(piece);
+          return !InterruptGuard::pending();
+        },
+        [&] {
+          if (++pieces_read == 2) screen_.note("[reading]");
+          return !InterruptGuard::pending();
+        });
+    const bool stopped = result.finish_reason == tenon::FinishReason::cancelled;
+    if (stopped && !begun) {
+      take_back("stopped");
+    } else {
+      std::string text = result.text;
+      // Thoughts that were never finished must not pass for an answer: closed, the template leaves them out.
+      if (session_.starts_thinking() && text.find("</think>") == std::string::npos) text += "\n</think>\n\n";
+      conversation_.answer(text);
+      screen_.write("\n");
+      if (stopped) screen_.note("[stopped]");
+      const std::string reason = session_.cut_off_reason(result);
+      if (!reason.empty()) screen_.note("[" + reason + "]");
     }
     if (session_.options().stats) Screen(STDERR_FILENO).dim(session_.stats(result));
+  } catch (const tenon::ValueError& error) {  // the prompt is too long
+    take_back(std::string(error.what()) + ", /reset starts over");
   } catch (const tenon::Error& error) {
-    conversation_.undo();
-    screen_.note((begun ? "\n[" : "[") + std::string(error.what()) +
-                 "; the question is taken back, /reset starts over]");
+    take_back(error.what());
   } catch (const std::bad_alloc&) {
-    conversation_.undo();
-    screen_.note(begun ? "\n[out of memory; the question is taken back]"
-                       : "[out of memory; the question is taken back]");
+    take_back("out of memory");
   }
   InterruptGuard::clear();
 }

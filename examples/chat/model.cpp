@@ -1,6 +1,7 @@
 #include "chat/model.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <random>
 #include <system_error>
 #include <tenon/io/checkpoint.hpp>
@@ -31,11 +32,38 @@ class TypedModel final : public Model {
   std::int64_t context() const override { return sequence_.capacity(); }
 
   tenon::TextResult generate(const tenon::Tokenizer& tokenizer, std::span<const std::int64_t> prompt,
-                             const tenon::TextOptions& options, const tenon::TextCallback& on_text) override {
-    return tenon::generate_text(sequence_, tokenizer, prompt, options, on_text);
+                             const tenon::TextOptions& options, const tenon::TextCallback& on_text,
+                             const std::function<bool()>& go_on) override {
+    const auto& held = sequence_.ids();
+    const auto shared = std::mismatch(held.begin(), held.end(), prompt.begin(), prompt.end()).first - held.begin();
+    double seconds = 0;
+    if (go_on) {
+      // One token after each piece, which nobody sees: then the piece is in the cache.
+      tenon::GenerateOptions reading;
+      reading.sampling.greedy = true;
+      reading.sampling.log_probabilities = false;
+      reading.max_new_tokens = 1;
+      for (auto end = static_cast<std::size_t>(shared) + piece; end < prompt.size(); end += piece) {
+        if (!go_on()) return cancelled();
+        seconds += sequence_.generate(prompt.first(end), reading).prompt_seconds;
+      }
+      if (!go_on()) return cancelled();
+    }
+    auto result = tenon::generate_text(sequence_, tokenizer, prompt, options, on_text);
+    result.prompt_seconds += seconds;
+    result.reused_tokens = std::min<std::int64_t>(result.reused_tokens, shared);
+    return result;
   }
 
  private:
+  static constexpr std::size_t piece = 256;
+
+  static tenon::TextResult cancelled() {
+    tenon::TextResult result;
+    result.finish_reason = tenon::FinishReason::cancelled;
+    return result;
+  }
+
   tenon::Context<Cpu> ctx_;
   tenon::Qwen2<T, Cpu> model_;
   tenon::Sequence<tenon::Qwen2<T, Cpu>> sequence_;

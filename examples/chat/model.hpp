@@ -29,9 +29,12 @@ class Model {
   virtual int threads() const = 0;
   /// Tokens that fit in the sequence.
   virtual std::int64_t context() const = 0;
-  /// tenon::generate_text on the sequence: what it shares with the last prompt and answer is not read again.
+  /// tenon::generate_text on the sequence: what it shares with the last prompt and answer is not read again. With
+  /// `go_on`, a long prompt is read in pieces, and it is asked before each whether to go on; if not, the result is
+  /// cancelled and empty. Without, the prompt is read in one pass.
   virtual tenon::TextResult generate(const tenon::Tokenizer& tokenizer, std::span<const std::int64_t> prompt,
-                                     const tenon::TextOptions& options, const tenon::TextCallback& on_text) = 0;
+                                     const tenon::TextOptions& options, const tenon::TextCallback& on_text,
+                                     const std::function<bool()>& go_on) = 0;
 };
 
 /// Everything in a model folder but the weights. Reading it is quick, so that mistakes show before the weights load.

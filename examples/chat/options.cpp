@@ -21,7 +21,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t largest_count = std::numeric_limits<std::int32_t>::max();
 
 /// A check for CLI11: the number must be finite and within [low, high], or above `low` where `open`.
-CLI::Validator number_within(double low, double high, std::string allowed, bool open = false) {
+CLI::Validator number_within(double low, double high, const std::string& allowed, bool open = false) {
   return CLI::Validator(
       [=](const std::string& text) -> std::string {
         double value = 0;
@@ -55,7 +55,7 @@ CLI::Validator seed_number() {
       "");
 }
 
-CLI::Validator one_of(std::vector<std::string> names) {
+CLI::Validator one_of(const std::vector<std::string>& names) {
   return CLI::Validator(
       [=](const std::string& text) -> std::string {
         std::string list;

@@ -26,7 +26,8 @@ std::vector<std::int64_t> Session::prompt_ids(const Conversation& conversation) 
   return tenon::encode_prompt(folder_.tokenizer, folder_.chat_template->render(messages));
 }
 
-tenon::TextResult Session::answer(const std::vector<std::int64_t>& prompt, const tenon::TextCallback& on_text) {
+tenon::TextResult Session::answer(const std::vector<std::int64_t>& prompt, const tenon::TextCallback& on_text,
+                                  const std::function<bool()>& go_on) {
   const auto tokens = static_cast<std::int64_t>(prompt.size());
   if (tokens > model_->context()) {
     throw tenon::ValueError("the prompt has " + std::to_string(tokens) + " tokens, but the context holds " +
@@ -34,7 +35,7 @@ tenon::TextResult Session::answer(const std::vector<std::int64_t>& prompt, const
   }
   tenon::TextOptions options = text_options_;
   options.sampling.seed += answers_++;
-  return model_->generate(folder_.tokenizer, prompt, options, on_text);
+  return model_->generate(folder_.tokenizer, prompt, options, on_text, go_on);
 }
 
 std::string Session::stats(const tenon::TextResult& result) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,7 +31,9 @@ class Session {
 
   /// Answers. Throws tenon::ValueError where the prompt is longer than the context, and what tenon::generate_text
   /// throws; the session stays usable.
-  tenon::TextResult answer(const std::vector<std::int64_t>& prompt, const tenon::TextCallback& on_text);
+  /// With `go_on`, long prompts can be stopped while they are read; see Model::generate.
+  tenon::TextResult answer(const std::vector<std::int64_t>& prompt, const tenon::TextCallback& on_text,
+                           const std::function<bool()>& go_on = {});
 
   /// Speed and seed of an answer, in two lines.
   std::string stats(const tenon::TextResult& result) const;

@@ -506,6 +506,46 @@ TEST_CASE("Ctrl-C in the middle of an answer stops the answer and not the progra
   CHECK(talk.leave() == 0);
 }
 
+TEST_CASE("Ctrl-C stops a long prompt that is being read, too", "[chat]") {
+  const ModelCopy endless;
+  endless.make_endless();
+  Talk talk(golden({"--model", endless.model(), "--context", "60000"}));
+  talk.ready();
+  std::string line;
+  while (line.size() < 4000) line += "sheep ";  // a terminal's line ends at 4096
+  for (int i = 0; i < 20; ++i) {
+    talk.terminal().type(line + "\\\n");
+    talk.terminal().expect("| ");
+  }
+  talk.terminal().type("\n");
+  talk.terminal().expect("[reading]");
+  talk.terminal().type("\x03");
+  talk.terminal().expect("[stopped; the question is taken back]");
+  talk.ready();
+  CHECK(contains(talk.say("/undo"), "nothing to take back"));
+  talk.terminal().type("What is 7 plus 5?\n");
+  talk.terminal().expect("7 + 5 = 12.");
+  talk.terminal().type("\x03");
+  talk.terminal().expect("[stopped]\n");
+  talk.ready();
+  CHECK(talk.leave() == 0);
+}
+
+TEST_CASE("T10: where the template opens the thoughts, an answer starts in them, and they are dim", "[chat]") {
+  Talk talk(golden({"--chat-template", "deepseek-r1", "--max-new-tokens", "4"}), "xterm");
+  talk.ready();
+  talk.terminal().type("Hello!\n");
+  const std::string shown = talk.terminal().expect_raw("[cut off after");
+  CHECK(contains(shown, "\x1b[2m"));
+  CHECK(shown.find("\x1b[2m") < shown.rfind("\x1b[0m"));
+  talk.ready();
+  const auto file = talk.folder() / "thoughts.json";
+  talk.say("/save " + file.string());
+  // The thoughts were cut off: closed, so that the template drops them from the next prompt.
+  CHECK(nlohmann::json::parse(read_file(file)).at(1)["content"].get<std::string>().ends_with("\n</think>\n\n"));
+  CHECK(talk.leave() == 0);
+}
+
 TEST_CASE("Ctrl-C at the prompt drops the line and tells how to leave", "[chat]") {
   const std::string term = GENERATE("dumb", "xterm");
   CAPTURE(term);

@@ -179,6 +179,18 @@ class PseudoTerminal {
     return *found;
   }
 
+  /// The same with escape sequences and carriage returns.
+  std::string expect_raw(std::string_view text) {
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while (raw_.find(text) == std::string::npos) {
+      if (!read_more(deadline)) throw std::runtime_error("'" + std::string(text) + "' did not come");
+    }
+    const std::size_t end = raw_.find(text) + text.size();
+    const std::string found = raw_.substr(0, end);
+    raw_.erase(0, end);
+    return found;
+  }
+
   /// The same where it may not come: an empty string, and nothing is used up.
   std::string try_expect(std::string_view text, std::chrono::milliseconds within) {
     return wait_for_text(text, within).value_or("");

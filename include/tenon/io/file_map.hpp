@@ -29,7 +29,10 @@ TENON_NAMESPACE_BEGIN
 namespace detail {
 
 /// Paths stand in single quotes in every message.
-inline std::string quoted(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
+inline std::string quoted(const std::filesystem::path& path) {
+  std::string text = "'";
+  return text.append(path.string()).append("'");
+}
 
 /// One sentence for an errno value; `action` continues "cannot", for example "read" or "write".
 [[noreturn]] inline void throw_file_error(const std::filesystem::path& path, const char* action, int error) {

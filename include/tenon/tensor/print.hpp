@@ -82,8 +82,12 @@ class TensorPrinter {
       return;
     }
     const bool innermost = dim + 1 == sizes.size();
-    const std::string separator =
-        innermost ? ", " : "," + std::string(sizes.size() - dim - 1, '\n') + std::string(dim + 1, ' ');
+    std::string separator = ",";
+    if (innermost) {
+      separator += ' ';
+    } else {
+      separator.append(sizes.size() - dim - 1, '\n').append(dim + 1, ' ');
+    }
     text_ += '[';
     bool first = true;
     for (const std::int64_t i : shown_indices(sizes[dim])) {

@@ -31,10 +31,10 @@ inline std::uint32_t checked_token_id(const TokenizerJson& file, std::uint64_t i
   return static_cast<std::uint32_t>(id);
 }
 
-inline std::vector<AddedToken> read_added_tokens(const TokenizerJson& file, const JsonFields& root) {
+inline std::vector<AddedToken> read_added_tokens(const TokenizerJson& file, const TokenizerFields& root) {
   std::vector<AddedToken> tokens;
   if (root.find("added_tokens") == nullptr) return tokens;
-  for (const JsonFields& fields : root.objects("added_tokens")) {
+  for (const TokenizerFields& fields : root.objects("added_tokens")) {
     AddedToken token;
     token.content = fields.string("content");
     token.id = checked_token_id(file, fields.integer("id"), token.content);
@@ -113,9 +113,9 @@ inline void build_merges(TokenizerData& data, const TokenizerJson& file) {
   }
 }
 
-inline void build_model(TokenizerData& data, const TokenizerJson& file, const JsonFields& root,
+inline void build_model(TokenizerData& data, const TokenizerJson& file, const TokenizerFields& root,
                         const std::vector<AddedToken>& added) {
-  const JsonFields fields = root.object("model");
+  const TokenizerFields fields = root.object("model");
   if (fields.find("type") != nullptr && fields.string("type") != "BPE") {
     file.fail("the model type '" + fields.string("type") + "' is not supported, only BPE is");
   }
@@ -187,7 +187,7 @@ inline void build_added_tokens(TokenizerData& data, const TokenizerJson& file, c
 /// All of it. Throws FormatError naming the file.
 inline std::shared_ptr<const TokenizerData> build_tokenizer(const TokenizerJson& file) {
   auto data = std::make_shared<TokenizerData>();
-  const JsonFields root(file, file.rest, "");
+  const TokenizerFields root(file, file.rest, "");
   try {
     build_normalizer(*data, root);
     build_pre_tokenizer(*data, root);

@@ -220,9 +220,9 @@ inline TokenizerJson parse_tokenizer_json(std::string_view json, const std::stri
 }
 
 /// A JSON object together with its path in the file, for readers of fields that complain in one sentence.
-class JsonFields {
+class TokenizerFields {
  public:
-  JsonFields(const TokenizerJson& file, const nlohmann::json& object, std::string path)
+  TokenizerFields(const TokenizerJson& file, const nlohmann::json& object, std::string path)
       : file_(&file), object_(&object), path_(std::move(path)) {
     if (!object.is_object()) file.fail("the field " + path_ + " is not an object");
   }
@@ -240,13 +240,13 @@ class JsonFields {
     return found == object_->end() || found->is_null() ? nullptr : &*found;
   }
 
-  JsonFields object(const std::string& key) const { return {*file_, require(key), path(key)}; }
+  TokenizerFields object(const std::string& key) const { return {*file_, require(key), path(key)}; }
 
   /// The elements of an array, each an object.
-  std::vector<JsonFields> objects(const std::string& key) const {
+  std::vector<TokenizerFields> objects(const std::string& key) const {
     const nlohmann::json& array = require(key);
     if (!array.is_array()) fail(key, "is not an array");
-    std::vector<JsonFields> result;
+    std::vector<TokenizerFields> result;
     for (std::size_t i = 0; i < array.size(); ++i) {
       result.emplace_back(*file_, array[i], path(key) + "[" + std::to_string(i) + "]");
     }

@@ -20,35 +20,35 @@ TENON_NAMESPACE_BEGIN
 namespace detail {
 
 /// The steps under `key`, with Sequence (whose members are under `members`) taken apart; none if the field is null.
-inline void flatten_steps(const JsonFields& step, const std::string& members, std::vector<JsonFields>& out) {
+inline void flatten_steps(const TokenizerFields& step, const std::string& members, std::vector<TokenizerFields>& out) {
   if (step.string("type") != "Sequence") {
     out.push_back(step);
     return;
   }
-  for (const JsonFields& member : step.objects(members)) flatten_steps(member, members, out);
+  for (const TokenizerFields& member : step.objects(members)) flatten_steps(member, members, out);
 }
 
-inline std::vector<JsonFields> read_steps(const JsonFields& root, const std::string& key, const std::string& members) {
-  std::vector<JsonFields> steps;
+inline std::vector<TokenizerFields> read_steps(const TokenizerFields& root, const std::string& key, const std::string& members) {
+  std::vector<TokenizerFields> steps;
   if (root.find(key) != nullptr) flatten_steps(root.object(key), members, steps);
   return steps;
 }
 
-[[noreturn]] inline void fail_step(const JsonFields& step, const std::string& what) {
+[[noreturn]] inline void fail_step(const TokenizerFields& step, const std::string& what) {
   step.fail("the step '" + step.string("type") + "' in " + step.path() + " " + what);
 }
 
 /// The `pattern` of Split and Replace: {"String": …} or {"Regex": …}. Returns the text, and whether it is a regex.
-inline std::pair<std::string, bool> read_pattern(const JsonFields& step) {
-  const JsonFields pattern = step.object("pattern");
+inline std::pair<std::string, bool> read_pattern(const TokenizerFields& step) {
+  const TokenizerFields pattern = step.object("pattern");
   const bool is_regex = pattern.find("Regex") != nullptr;
   std::string text = pattern.string(is_regex ? "Regex" : "String");
   if (text.empty()) pattern.fail(is_regex ? "Regex" : "String", "is empty");
   return {std::move(text), is_regex};
 }
 
-inline void build_normalizer(TokenizerData& data, const JsonFields& root) {
-  for (const JsonFields& step : read_steps(root, "normalizer", "normalizers")) {
+inline void build_normalizer(TokenizerData& data, const TokenizerFields& root) {
+  for (const TokenizerFields& step : read_steps(root, "normalizer", "normalizers")) {
     const std::string type = step.string("type");
     if (type == "NFC") {
       data.normalizer.add({NormalizerStep::Kind::nfc, {}, {}, nullptr});
@@ -65,7 +65,7 @@ inline void build_normalizer(TokenizerData& data, const JsonFields& root) {
   }
 }
 
-inline SplitBehavior read_behavior(const JsonFields& step, const std::string& key) {
+inline SplitBehavior read_behavior(const TokenizerFields& step, const std::string& key) {
   const std::string name = step.string(key);
   if (name == "Isolated") return SplitBehavior::isolated;
   if (name == "Removed") return SplitBehavior::removed;
@@ -76,7 +76,7 @@ inline SplitBehavior read_behavior(const JsonFields& step, const std::string& ke
 }
 
 /// Old files say `add_prefix_space` instead.
-inline PreTokenizerStep::Prepend read_prepend_scheme(const JsonFields& step) {
+inline PreTokenizerStep::Prepend read_prepend_scheme(const TokenizerFields& step) {
   using Prepend = PreTokenizerStep::Prepend;
   if (step.find("prepend_scheme") == nullptr) {
     return step.boolean("add_prefix_space", true) ? Prepend::always : Prepend::never;
@@ -92,7 +92,7 @@ inline PreTokenizerStep::Prepend read_prepend_scheme(const JsonFields& step) {
 inline constexpr std::string_view gpt2_pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-inline void build_pre_tokenizer(TokenizerData& data, const JsonFields& root) {
+inline void build_pre_tokenizer(TokenizerData& data, const TokenizerFields& root) {
   using Step = PreTokenizerStep;
   const auto split = [](std::string_view pattern, SplitBehavior behavior, bool literal = false) {
     Step step;
@@ -101,7 +101,7 @@ inline void build_pre_tokenizer(TokenizerData& data, const JsonFields& root) {
     return step;
   };
   PreTokenizer& steps = data.pre_tokenizer;
-  for (const JsonFields& step : read_steps(root, "pre_tokenizer", "pretokenizers")) {
+  for (const TokenizerFields& step : read_steps(root, "pre_tokenizer", "pretokenizers")) {
     const std::string type = step.string("type");
     if (data.model.byte_level) fail_step(step, "after ByteLevel is not supported");
     if (type == "Split") {
@@ -136,15 +136,15 @@ inline void build_pre_tokenizer(TokenizerData& data, const JsonFields& root) {
 }
 
 /// TemplateProcessing puts tokens around the text; ByteLevel only moves offsets, which are not kept.
-inline void build_post_processor(TokenizerData& data, const JsonFields& root) {
+inline void build_post_processor(TokenizerData& data, const TokenizerFields& root) {
   bool has_template = false;
-  for (const JsonFields& step : read_steps(root, "post_processor", "processors")) {
+  for (const TokenizerFields& step : read_steps(root, "post_processor", "processors")) {
     const std::string type = step.string("type");
     if (type == "ByteLevel") continue;
     if (type != "TemplateProcessing") fail_step(step, "is not supported");
     if (std::exchange(has_template, true)) fail_step(step, "is there twice, which is not supported");
     bool seen_text = false;
-    for (const JsonFields& item : step.objects("single")) {
+    for (const TokenizerFields& item : step.objects("single")) {
       if (item.find("Sequence") != nullptr) {
         if (item.object("Sequence").string("id") != "A" || std::exchange(seen_text, true)) {
           step.fail("single", "does not hold the text 'A' exactly once");
@@ -152,7 +152,7 @@ inline void build_post_processor(TokenizerData& data, const JsonFields& root) {
         continue;
       }
       const std::string name = item.object("SpecialToken").string("id");
-      const JsonFields token = step.object("special_tokens").object(name);
+      const TokenizerFields token = step.object("special_tokens").object(name);
       const nlohmann::json* ids = token.find("ids");
       if (ids == nullptr || !ids->is_array()) token.fail("ids", "is not an array");
       for (const nlohmann::json& id : *ids) {
@@ -199,12 +199,12 @@ struct TokenSpelling {
   }
 };
 
-inline void build_decoder(TokenizerData& data, const JsonFields& root) {
-  const std::vector<JsonFields> steps = read_steps(root, "decoder", "decoders");
+inline void build_decoder(TokenizerData& data, const TokenizerFields& root) {
+  const std::vector<TokenizerFields> steps = read_steps(root, "decoder", "decoders");
   if (steps.empty()) root.fail("decoder", "is missing");
   TokenSpelling spelling;
   bool fused = false;
-  for (const JsonFields& step : steps) {
+  for (const TokenizerFields& step : steps) {
     const std::string type = step.string("type");
     if ((type == "ByteLevel") != data.model.byte_level || (data.model.byte_level && steps.size() != 1)) {
       fail_step(step,

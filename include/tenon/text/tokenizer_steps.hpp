@@ -28,7 +28,8 @@ inline void flatten_steps(const TokenizerFields& step, const std::string& member
   for (const TokenizerFields& member : step.objects(members)) flatten_steps(member, members, out);
 }
 
-inline std::vector<TokenizerFields> read_steps(const TokenizerFields& root, const std::string& key, const std::string& members) {
+inline std::vector<TokenizerFields> read_steps(const TokenizerFields& root, const std::string& key,
+                                               const std::string& members) {
   std::vector<TokenizerFields> steps;
   if (root.find(key) != nullptr) flatten_steps(root.object(key), members, steps);
   return steps;

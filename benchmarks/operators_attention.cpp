@@ -24,8 +24,10 @@ struct Shape {
 template <class T>
 struct Operands {
   Operands(bench::CpuContext& ctx, const Shape& s)
-      : q(random_tensor<T, 3>(ctx, {s.tokens, s.heads, s.d})), k(random_tensor<T, 3>(ctx, {s.kv_tokens, s.kv_heads, s.d})),
-        v(random_tensor<T, 3>(ctx, {s.kv_tokens, s.kv_heads, s.d})), out(random_tensor<T, 3>(ctx, {s.tokens, s.heads, s.d})),
+      : q(random_tensor<T, 3>(ctx, {s.tokens, s.heads, s.d})),
+        k(random_tensor<T, 3>(ctx, {s.kv_tokens, s.kv_heads, s.d})),
+        v(random_tensor<T, 3>(ctx, {s.kv_tokens, s.kv_heads, s.d})),
+        out(random_tensor<T, 3>(ctx, {s.tokens, s.heads, s.d})),
         scale(1.0 / std::sqrt(static_cast<double>(s.d))) {}
   tenon::Tensor<T, 3> q, k, v, out;
   double scale;
@@ -43,7 +45,8 @@ void attention_loop(const Shape& s, const Operands<T>& x) {
       float top = -INFINITY;
       for (std::int64_t i = 0; i < visible; ++i) {
         float score = 0.0f;
-        for (std::int64_t c = 0; c < s.d; ++c) score += static_cast<float>(x.q(t, h, c)) * static_cast<float>(x.k(i, g, c));
+        for (std::int64_t c = 0; c < s.d; ++c)
+          score += static_cast<float>(x.q(t, h, c)) * static_cast<float>(x.k(i, g, c));
         weights[static_cast<std::size_t>(i)] = score * static_cast<float>(x.scale);
         top = std::max(top, weights[static_cast<std::size_t>(i)]);
       }
@@ -52,7 +55,8 @@ void attention_loop(const Shape& s, const Operands<T>& x) {
       for (std::int64_t i = 0; i < visible; ++i) {
         const float w = std::exp(weights[static_cast<std::size_t>(i)] - top);
         total += w;
-        for (std::int64_t c = 0; c < s.d; ++c) sums[static_cast<std::size_t>(c)] += w * static_cast<float>(x.v(i, g, c));
+        for (std::int64_t c = 0; c < s.d; ++c)
+          sums[static_cast<std::size_t>(c)] += w * static_cast<float>(x.v(i, g, c));
       }
       for (std::int64_t c = 0; c < s.d; ++c) x.out(t, h, c) = T(sums[static_cast<std::size_t>(c)] / total);
     }
@@ -103,7 +107,8 @@ void register_shapes() {
     std::string name;
     std::int64_t heads, kv_heads, d;
   };
-  const std::vector<Model> models{{"qwen2.5-0.5b", 14, 2, 64}, {"qwen2.5-1.5b", 12, 2, 128}, {"32 heads, no groups", 32, 32, 128}};
+  const std::vector<Model> models{
+      {"qwen2.5-0.5b", 14, 2, 64}, {"qwen2.5-1.5b", 12, 2, 128}, {"32 heads, no groups", 32, 32, 128}};
   for (const Model& m : models) {
     const auto add = [&m](const char* op, const char* what, std::int64_t n, auto&& body) {
       std::ostringstream name;

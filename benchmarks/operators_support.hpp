@@ -43,7 +43,8 @@ inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Bytes per second of plain reading, by all threads of the context, from a buffer of 256 MiB; the best of a few rounds.
+/// Bytes per second of plain reading, by all threads of the context, from a buffer of 256 MiB; the best of a few
+/// rounds.
 inline double read_bandwidth(CpuContext& ctx) {
   constexpr std::int64_t unit = 4096;
   constexpr std::int64_t units = 16384;
@@ -80,8 +81,8 @@ inline double fma_peak(CpuContext& ctx) {
   return best;
 }
 
-/// Runs `body` until the benchmark has its time, and reports the bytes that a run moves: "read_share" is their rate as a
-/// share of read_bandwidth.
+/// Runs `body` until the benchmark has its time, and reports the bytes that a run moves: "read_share" is their rate as
+/// a share of read_bandwidth.
 template <class Body>
 void measure_bytes(benchmark::State& state, CpuContext& ctx, double bytes, Body&& body) {
   const double limit = read_bandwidth(ctx);

@@ -73,7 +73,8 @@ TEMPLATE_TEST_CASE("add passes on infinities and NaN, and rounds to infinity whe
       i = 0;
       b.fill([&] { return b_values[i++ % 8]; });
       tenon::add(ctx, out.view(), a.view(), b.view());
-      CHECK(support::mismatch(out.view(), tenon::reference::add(a.view(), b.view()), support::tolerance<TestType>()) == "");
+      CHECK(support::mismatch(out.view(), tenon::reference::add(a.view(), b.view()), support::tolerance<TestType>()) ==
+            "");
       CHECK_FALSE(std::signbit(static_cast<float>(out.view()(4))));
       CHECK(std::signbit(static_cast<float>(out.view()(5))));
     }

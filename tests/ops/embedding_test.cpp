@@ -81,9 +81,9 @@ TEST_CASE("embedding refuses an index out of range before it writes anything", "
     index.view()(3) = bad;
     Operand<float, 2> out({5, 4});
     out.fill([] { return 7.0; });
-    CHECK_THROWS_MATCHES(tenon::embedding(ctx, out.view(), index.view(), weight.view()), tenon::IndexError,
-                         Catch::Matchers::Message("embedding: index[3] is " + std::to_string(bad) +
-                                                  ", not in [0, 1536)"));
+    CHECK_THROWS_MATCHES(
+        tenon::embedding(ctx, out.view(), index.view(), weight.view()), tenon::IndexError,
+        Catch::Matchers::Message("embedding: index[3] is " + std::to_string(bad) + ", not in [0, 1536)"));
     CHECK(tenon::reference::elements(out.view()) == std::vector<double>(20, 7.0));
     index.view()(3) = 1535;  // the context is still usable
     CHECK_NOTHROW(tenon::embedding(ctx, out.view(), index.view(), weight.view()));

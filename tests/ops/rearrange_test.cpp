@@ -22,7 +22,8 @@ TEMPLATE_TEST_CASE("rearrange copies between any two layouts", "[ops][rearrange]
                    std::int8_t, std::int64_t, bool) {
   std::mt19937 random(1);
   tenon::Context<tenon::Cpu> ctx(1);
-  for (const Sizes<3> sizes : {Sizes<3>{1, 1, 1}, {0, 2, 3}, {2, 0, 3}, {3, 4, 0}, {2, 3, 5}, {1, 70, 67}, {3, 66, 1}}) {
+  for (const Sizes<3> sizes :
+       {Sizes<3>{1, 1, 1}, {0, 2, 3}, {2, 0, 3}, {3, 4, 0}, {2, 3, 5}, {1, 70, 67}, {3, 66, 1}}) {
     for (const Form from : support::all_forms) {
       for (const Form to : support::writable_forms) {
         Operand<TestType, 3> in(sizes, from);
@@ -57,7 +58,8 @@ TEST_CASE("rearrange makes every permutation of five dimensions contiguous", "[o
 TEST_CASE("rearrange keeps bits, NaN payloads too", "[ops][rearrange]") {
   tenon::Context<tenon::Cpu> ctx(1);
   Operand<tenon::float16, 2> in({256, 256});
-  for (std::int64_t i = 0; i < 65536; ++i) in.view().data()[i] = tenon::float16::from_bits(static_cast<std::uint16_t>(i));
+  for (std::int64_t i = 0; i < 65536; ++i)
+    in.view().data()[i] = tenon::float16::from_bits(static_cast<std::uint16_t>(i));
   Operand<tenon::float16, 2> out({256, 256});
   tenon::rearrange(ctx, out.view(), in.view().transpose(0, 1));
   for (std::int64_t i = 0; i < 256; ++i) {

@@ -30,8 +30,8 @@ support::Tolerance bound(std::int64_t dim) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("rms_norm equals its definition for every size, layout and instruction set", "[ops][rms_norm]", float,
-                   double, tenon::float16, tenon::bfloat16) {
+TEMPLATE_TEST_CASE("rms_norm equals its definition for every size, layout and instruction set", "[ops][rms_norm]",
+                   float, double, tenon::float16, tenon::bfloat16) {
   std::mt19937 random(1);
   for (const Sizes<2> sizes : {Sizes<2>{1, 1}, {0, 8}, {3, 0}, {1, 15}, {2, 16}, {3, 64}, {5, 83}, {2, 1536}}) {
     for (const Form form : support::all_forms) {
@@ -91,8 +91,10 @@ TEST_CASE("N2: the result of rms_norm has the dtype of its input, and a weight o
   using tenon::Cpu;
   using tenon::View;
   constexpr auto takes = []<class W>(std::type_identity<W>) {
-    return requires(tenon::Context<Cpu>& ctx, View<tenon::bfloat16, 2> out, View<const tenon::bfloat16, 2> in,
-                    View<const W, 1> weight) { tenon::rms_norm(ctx, out, in, weight, 1e-6); };
+    return requires(tenon::Context<Cpu> & ctx, View<tenon::bfloat16, 2> out, View<const tenon::bfloat16, 2> in,
+                    View<const W, 1> weight) {
+      tenon::rms_norm(ctx, out, in, weight, 1e-6);
+    };
   };
   STATIC_CHECK(takes(std::type_identity<tenon::bfloat16>{}));
   STATIC_CHECK_FALSE(takes(std::type_identity<float>{}));

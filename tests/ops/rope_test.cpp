@@ -26,10 +26,11 @@ namespace {
 
 struct Table {
   Table(tenon::Context<tenon::Cpu>& ctx, const std::vector<std::int64_t>& positions, std::int64_t half, double theta)
-      : cos({static_cast<std::int64_t>(positions.size()), half}), sin({static_cast<std::int64_t>(positions.size()), half}) {
-    tenon::rope_table(ctx, cos.view(), sin.view(),
-                      tenon::View<const std::int64_t, 1>(positions.data(), {static_cast<std::int64_t>(positions.size())}),
-                      theta);
+      : cos({static_cast<std::int64_t>(positions.size()), half}),
+        sin({static_cast<std::int64_t>(positions.size()), half}) {
+    tenon::rope_table(
+        ctx, cos.view(), sin.view(),
+        tenon::View<const std::int64_t, 1>(positions.data(), {static_cast<std::int64_t>(positions.size())}), theta);
   }
   Operand<float, 2> cos, sin;
 };
@@ -101,10 +102,11 @@ TEST_CASE("rope_table is as exact as float angles allow, on any strides and thre
   }
 }
 
-TEMPLATE_TEST_CASE("rope equals its definition for every size, layout and instruction set", "[ops][rope]", float, double,
-                   tenon::float16, tenon::bfloat16) {
+TEMPLATE_TEST_CASE("rope equals its definition for every size, layout and instruction set", "[ops][rope]", float,
+                   double, tenon::float16, tenon::bfloat16) {
   std::mt19937 random(1);
-  for (const Sizes<3> sizes : {Sizes<3>{1, 1, 2}, {0, 2, 8}, {3, 0, 8}, {2, 3, 0}, {3, 2, 32}, {5, 3, 46}, {4, 14, 64}}) {
+  for (const Sizes<3> sizes :
+       {Sizes<3>{1, 1, 2}, {0, 2, 8}, {3, 0, 8}, {2, 3, 0}, {3, 2, 32}, {5, 3, 46}, {4, 14, 64}}) {
     for (const Form form : support::all_forms) {
       Operand<TestType, 3> in(sizes, form);
       Operand<float, 2> cos({sizes[0], sizes[2] / 2}, form);
@@ -118,8 +120,8 @@ TEMPLATE_TEST_CASE("rope equals its definition for every size, layout and instru
       support::for_each_level([&](auto& ctx) {
         Operand<TestType, 3> out(sizes, form == Form::broadcast ? Form::padded : form);
         tenon::rope(ctx, out.view(), in.view(), cos.view(), sin.view());
-        INFO(support::describe(ctx) << ", " << support::form_name(form) << ", " << sizes[0] << " x " << sizes[1] << " x "
-                                    << sizes[2]);
+        INFO(support::describe(ctx) << ", " << support::form_name(form) << ", " << sizes[0] << " x " << sizes[1]
+                                    << " x " << sizes[2]);
         CHECK(support::mismatch(out.view(), expected, bound) == "");
         CHECK(out.intact());
         if (form == Form::broadcast) return;

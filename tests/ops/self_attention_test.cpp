@@ -30,8 +30,11 @@ struct Case {
 template <class T>
 struct Problem {
   explicit Problem(const Case& c, Form form = Form::contiguous, double size = 1.0, unsigned seed = 1)
-      : q({c.tokens, c.heads, c.d}, form), k({c.kv_tokens, c.kv_heads, c.d}, form),
-        v({c.kv_tokens, c.kv_heads, c.dv}, form), shape(c), scale(1.0 / std::sqrt(static_cast<double>(c.d + (c.d == 0)))) {
+      : q({c.tokens, c.heads, c.d}, form),
+        k({c.kv_tokens, c.kv_heads, c.d}, form),
+        v({c.kv_tokens, c.kv_heads, c.dv}, form),
+        shape(c),
+        scale(1.0 / std::sqrt(static_cast<double>(c.d + (c.d == 0)))) {
     std::mt19937 random(seed);
     q.fill(random, -size, size);
     k.fill(random, -size, size);
@@ -63,9 +66,9 @@ support::Tolerance bound(const Case& c, double score = 4.0) {
 
 TEMPLATE_TEST_CASE("self_attention equals its definition for every shape, layout and instruction set",
                    "[ops][self_attention]", float, double, tenon::float16, tenon::bfloat16) {
-  const std::vector<Case> cases{{1, 1, 1, 1, 1, 1},   {3, 3, 2, 1, 5, 7},     {5, 5, 4, 4, 16, 16}, {2, 7, 6, 2, 64, 64},
-                                {9, 20, 7, 1, 33, 17}, {4, 4, 2, 2, 8, 0},    {0, 5, 2, 2, 8, 8},   {3, 3, 2, 1, 0, 4},
-                                {13, 40, 6, 3, 24, 80}};
+  const std::vector<Case> cases{{1, 1, 1, 1, 1, 1},   {3, 3, 2, 1, 5, 7},    {5, 5, 4, 4, 16, 16},
+                                {2, 7, 6, 2, 64, 64}, {9, 20, 7, 1, 33, 17}, {4, 4, 2, 2, 8, 0},
+                                {0, 5, 2, 2, 8, 8},   {3, 3, 2, 1, 0, 4},    {13, 40, 6, 3, 24, 80}};
   for (const Case& c : cases) {
     for (const Form form : support::all_forms) {
       const Problem<TestType> problem(c, form);
@@ -85,7 +88,7 @@ TEMPLATE_TEST_CASE("self_attention equals its definition for every shape, layout
 TEMPLATE_TEST_CASE("self_attention over several segments of keys and blocks of rows", "[ops][self_attention]", float,
                    tenon::float16, tenon::bfloat16) {
   // 256 keys make a segment and 120 rows a block: sizes on, before and after those borders.
-  const std::vector<Case> cases{{1, 256, 2, 2, 16, 16}, {1, 257, 14, 2, 64, 64}, {1, 1000, 7, 1, 32, 64},
+  const std::vector<Case> cases{{1, 256, 2, 2, 16, 16},   {1, 257, 14, 2, 64, 64}, {1, 1000, 7, 1, 32, 64},
                                 {130, 130, 1, 1, 16, 16}, {121, 300, 2, 1, 8, 64}, {40, 513, 6, 2, 20, 24}};
   for (const Case& c : cases) {
     const Problem<TestType> problem(c);

@@ -1,4 +1,4 @@
-// The operators once more, plain and in double: what they mean, line by line, and the oracle of the tests of every device.
+// The operators once more, plain and in double: what they mean, line by line, and the oracle of every device's tests.
 //
 // Each function takes views on the CPU with any strides and returns the result before its last rounding, in row-major
 // order. Where the contract in ops/ rounds on the way (rms_norm, rope, swiglu), so does the reference. Slow on purpose.

@@ -33,9 +33,8 @@ class RowLoop {
       count_ *= sizes[i];
       if (sizes[i] != 1) order[rank++] = i;
     }
-    std::stable_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(rank), [&](std::size_t a, std::size_t b) {
-      return std::abs(strides[0][a]) > std::abs(strides[0][b]);
-    });
+    std::stable_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(rank),
+                     [&](std::size_t a, std::size_t b) { return std::abs(strides[0][a]) > std::abs(strides[0][b]); });
     for (std::size_t i = 0; i < rank; ++i) {
       Dim dim;
       dim.size = sizes[order[i]];

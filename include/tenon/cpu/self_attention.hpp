@@ -1,15 +1,15 @@
 // self_attention on the CPU.
 //
-// The heads of q that share a kv head, and all tokens, are the rows of one problem: rows × keys × values. Keys are cut
+// The heads of q that share a kv head, and all tokens, are the rows of one problem: rows x keys x values. Keys are cut
 // into segments of a fixed length. For each segment, keys are packed so that a vector holds one coordinate of
-// neighbouring keys, scores = q kᵀ are a product of small tiles in registers, a softmax leaves weights and their sum,
-// and weights · values is the same product again. The segments of a row are then joined in ascending order, with the
+// neighbouring keys, scores = q k^T are a product of small tiles in registers, a softmax leaves weights and their sum,
+// and weights * values is the same product again. The segments of a row are then joined in ascending order, with the
 // larger maximum as the new reference (Milakov and Gimelshein 2018, Dao et al. 2022).
 //
-// Decoding is the same with few rows: keys and values are read once for the whole group of heads. Where there are fewer
-// kv heads than threads, threads take segments. What is computed for a row, and in which order, depends on that row and
-// on the number of keys alone: results are bitwise the same for any number of threads, and whether tokens come together
-// or one at a time, so this operator needs no batch-invariant mode.
+// Decoding is the same with few rows: keys and values are read once for the whole group of heads, and threads take
+// segments. What is computed for a row, and in which order, depends on that row and on the number of keys alone:
+// results are bitwise the same for any number of threads, and whether tokens come together or one at a time, so this
+// operator needs no batch-invariant mode.
 #pragma once
 
 #include <algorithm>
@@ -45,18 +45,18 @@ struct AttentionBlock {
   std::int64_t d = 0;
   std::int64_t dv = 0;
   float scale = 0.0f;
-  std::int64_t scores_row = 0;    ///< row stride of scores
-  std::int64_t sums_row = 0;      ///< row stride of sums: dv, filled up to whole panels
-  float* queries = nullptr;       ///< (rows, d)
-  float* packed_keys = nullptr;   ///< (d, panel), one panel of keys
-  float* packed_values = nullptr; ///< one segment, in panels of columns
+  std::int64_t scores_row = 0;     ///< row stride of scores
+  std::int64_t sums_row = 0;       ///< row stride of sums: dv, filled up to whole panels
+  float* queries = nullptr;        ///< (rows, d)
+  float* packed_keys = nullptr;    ///< (d, panel), one panel of keys
+  float* packed_values = nullptr;  ///< one segment, in panels of columns
   float* scores = nullptr;
-  const char** lines = nullptr;   ///< two lists of LinePrefetch
+  const char** lines = nullptr;  ///< two lists of LinePrefetch
 };
 
 /// A list of cache lines that will be needed soon, for loops that have time to ask for one or two with every step.
-/// Hardware looks ahead only inside a page of 4 KiB, and the rows of a head lie a token apart. A plain list, since loops
-/// that keep their sums in registers have one register to spare for it, not four.
+/// Hardware looks ahead only inside a page of 4 KiB, and the rows of a head lie a token apart. A plain list, since
+/// loops that keep their sums in registers have one register to spare for it, not four.
 class LinePrefetch {
  public:
   static constexpr std::int64_t capacity = 4096;
@@ -194,7 +194,8 @@ class Attention {
 
   void set_visible(Scratch& s, std::int64_t first, std::int64_t index) const {
     for (std::int64_t r = 0; r < s.block.rows; ++r) {
-      s.visible[r] = std::clamp<std::int64_t>(visible_keys(first + r) - index * attention_segment, 0, attention_segment);
+      s.visible[r] =
+          std::clamp<std::int64_t>(visible_keys(first + r) - index * attention_segment, 0, attention_segment);
     }
   }
 
@@ -243,7 +244,8 @@ class Attention {
     auto* states = scope.template allocate<AttentionState>(heads * segments() * n);
     const auto slot = [&](std::int64_t head, std::int64_t index) { return (head * segments() + index) * n; };
     constexpr std::int64_t cache = 524288;
-    const std::int64_t head_bytes = attention_segment * (q_.size(2) + v_.size(2)) * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t head_bytes =
+        attention_segment * (q_.size(2) + v_.size(2)) * static_cast<std::int64_t>(sizeof(T));
     const std::int64_t together = std::clamp<std::int64_t>(cache / (head_bytes + 1), 1, heads);
     const std::int64_t units = ceil_div(heads, together) * segments();
     const std::int64_t chunk = ceil_div<std::int64_t>(units, std::int64_t{4} * threads_);
@@ -333,12 +335,13 @@ void self_attention(Context<Cpu>& ctx, View<T, 3, Cpu> out, std::type_identity_t
   if constexpr (std::is_same_v<T, double>) {
     const std::int64_t rows = q.size(0) * q.size(1);
     auto* scores = scope.template allocate<double>(rows * k.size(0));
-    parallel_for(ctx, rows, ceil_div<std::int64_t>(65536, 1 + k.size(0) * q.size(2)), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        detail::attention_row_double(result, queries, keys, values, scale, r / q.size(1), r % q.size(1),
-                                     scores + r * k.size(0));
-      }
-    });
+    parallel_for(ctx, rows, ceil_div<std::int64_t>(65536, 1 + k.size(0) * q.size(2)),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t r = begin; r < end; ++r) {
+                     detail::attention_row_double(result, queries, keys, values, scale, r / q.size(1), r % q.size(1),
+                                                  scores + r * k.size(0));
+                   }
+                 });
   } else {
     detail::visit_simd_level(ctx.simd_level(), [&](auto level) {
       detail::Attention<T, decltype(level)>(ctx, result, queries, keys, values, static_cast<float>(scale)).run();

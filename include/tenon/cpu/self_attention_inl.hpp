@@ -7,8 +7,8 @@
 TENON_NAMESPACE_BEGIN
 namespace detail::TENON_SIMD_NAMESPACE {
 
-/// A tile of a product, rows by columns, stays in registers: 6 rows by a whole panel, or, on AVX-512, which has twice as
-/// many registers, up to 12 rows by half a panel, so that the heads of one token are one tile.
+/// A tile of a product, rows by columns, stays in registers: 6 rows by a whole panel, or, on AVX-512, which has twice
+/// as many registers, up to 12 rows by half a panel, so that the heads of one token are one tile.
 inline constexpr int panel_vectors = width == 16 ? 4 : 2;
 inline constexpr std::int64_t panel = panel_vectors * width;
 inline constexpr std::int64_t tile_rows = 6;
@@ -16,8 +16,8 @@ inline constexpr std::int64_t tall_tile_rows = width == 16 ? 12 : 6;
 constexpr std::int64_t panel_columns(Level) { return panel; }
 
 /// c (Rows, Vectors * width) = a (Rows, depth) · b (depth, Vectors * width). Every element is one chain of fma over the
-/// depth, whatever the number of rows, so a row's result does not depend on its neighbours. Step k asks for lines[k] and
-/// lines[k + second] where Ahead is set.
+/// depth, whatever the number of rows, so a row's result does not depend on its neighbours. Step k asks for lines[k]
+/// and lines[k + second] where Ahead is set.
 template <int Rows, int Vectors, bool Ahead, class B>
 TENON_SIMD_TARGET void multiply_tile(const float* a, std::int64_t a_row, const B* b, std::int64_t b_row, float* c,
                                      std::int64_t c_row, std::int64_t depth, const char* const* lines,
@@ -195,7 +195,8 @@ TENON_SIMD_TARGET inline void merge_row(float* sums, AttentionState& state, cons
   const float shift = top == worst ? 0.0f : top;
   const Float keep = exp(broadcast(state.max - shift));
   const Float take = exp(broadcast(next.max - shift));
-  for (std::int64_t c = 0; c < dv; c += width) store(sums + c, fma(load(next_sums + c), take, mul(load(sums + c), keep)));
+  for (std::int64_t c = 0; c < dv; c += width)
+    store(sums + c, fma(load(next_sums + c), take, mul(load(sums + c), keep)));
   state.sum = next.sum * max_element(take) + state.sum * max_element(keep);
   state.max = top;
 }
@@ -209,8 +210,9 @@ TENON_SIMD_TARGET void finish_row(T* out, const float* sums, AttentionState stat
   if (c < dv) store(out + c, div(load(sums + c), divisor), dv - c);
 }
 
-/// One segment for a block of rows: leaves unnormalised sums (row stride `sums_row`) and states, first active row on.
-/// The next segment, of `next_count` keys, is expected right behind in memory. `visible[r]` counts the keys of the segment that row r sees, and does not decrease; rows that see none are skipped.
+/// One segment for a block of rows: leaves unnormalised sums (row stride `sums_row`) and states. `visible[r]` counts
+/// the keys of the segment that row r sees, and does not decrease; rows that see none are skipped. The next segment, of
+/// `next_count` keys, is expected right behind this one in memory.
 template <class T>
 TENON_SIMD_TARGET void attend_segment(Level, const AttentionBlock& block, const T* keys, std::int64_t key_row,
                                       const T* values, std::int64_t value_row, std::int64_t count,
@@ -262,7 +264,8 @@ TENON_SIMD_TARGET void attend_segment(Level, const AttentionBlock& block, const 
       // even with a weight of 0, since a value may be infinite.
       const std::int64_t depth = visible[begin];
       if (direct) {
-        multiply_rows(end - begin, weights, block.scores_row, values + c, value_row, to, block.sums_row, depth, next_keys);
+        multiply_rows(end - begin, weights, block.scores_row, values + c, value_row, to, block.sums_row, depth,
+                      next_keys);
       } else {
         multiply_rows(end - begin, weights, block.scores_row, packed, panel, to, block.sums_row, depth, next_keys);
       }

@@ -39,8 +39,8 @@ void rope_table(Context<Cuda>& ctx, View<float, 2, Cuda> cos, View<float, 2, Cud
                 View<const std::int64_t, 1, Cuda> pos_ids, double theta);
 
 /// Rotates the pairs (in[t][h][i], in[t][h][i + d/2]) by the angles of a table: out and in (tokens, heads, d), d even.
-/// cos and sin are rounded to T, and so is every product and sum, as in Hugging Face's apply_rotary_pos_emb.
-/// Su et al. 2021. Any strides; `out` may be `in` itself. Throws ShapeError.
+/// cos and sin are rounded to T, and so is every product and sum, as in Hugging Face's apply_rotary_pos_emb (for float and
+/// double, one product of a pair may be fused with the sum and then is not rounded). Su et al. 2021. Any strides; `out` may be `in` itself. Throws ShapeError.
 template <FloatElement T>
 void rope(Context<Cpu>& ctx, View<T, 3, Cpu> out, std::type_identity_t<View<const T, 3, Cpu>> in,
           View<const float, 2, Cpu> cos, View<const float, 2, Cpu> sin);

@@ -41,7 +41,8 @@ tenon::Tensor<T, 3> matrices(CpuContext& ctx, std::int64_t bytes, std::int64_t n
   const auto all = tenon::detail::allocate_tensor<T>(ctx, Sizes<3>{count, n, k});
   const auto first = random_tensor<T, 2>(ctx, {n, k});
   tenon::parallel_for(ctx, count, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) std::memcpy(all.ptr(i, 0, 0), first.data(), static_cast<std::size_t>(size));
+    for (std::int64_t i = begin; i < end; ++i)
+      std::memcpy(all.ptr(i, 0, 0), first.data(), static_cast<std::size_t>(size));
   });
   return all;
 }
@@ -78,9 +79,8 @@ double multiply_add_rate(CpuContext& ctx) {
   constexpr std::int64_t rounds = 10'000'000;
   const auto start = std::chrono::steady_clock::now();
   tenon::parallel_run(ctx.threads(), [&](int) {
-    tenon::detail::visit_simd_level(ctx.simd_level(), [&](auto level) {
-      benchmark::DoNotOptimize(multiply_add(level, rounds, 0.5f));
-    });
+    tenon::detail::visit_simd_level(ctx.simd_level(),
+                                    [&](auto level) { benchmark::DoNotOptimize(multiply_add(level, rounds, 0.5f)); });
   });
   const std::int64_t width = ctx.simd_level() == SimdLevel::avx512 ? 16 : 8;
   return 2.0 * 16.0 * static_cast<double>(rounds * width * ctx.threads()) / bench::seconds_since(start);
@@ -130,8 +130,8 @@ void prefill(benchmark::State& state, std::int64_t m, std::int64_t n, std::int64
     }
     shares.push_back(operations / bench::seconds_since(start) / peak);
   }
-  state.counters["flops"] = benchmark::Counter(operations * static_cast<double>(state.iterations()),
-                                               benchmark::Counter::kIsRate);
+  state.counters["flops"] =
+      benchmark::Counter(operations * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
   state.counters["fma_share"] = median(shares);
 }
 
@@ -195,8 +195,9 @@ void register_type() {
         decode<T>(state, 1, vocabulary.n, vocabulary.k);
       })->Iterations(7));
   for (const std::int64_t m : {1, 128}) {
-    benchmark::RegisterBenchmark(("linear_loop/" + bench::type_name<T>() + "/" + std::to_string(m) + "x896x896").c_str(),
-                                 [m](benchmark::State& state) { loop<T>(state, m, 896, 896); })
+    benchmark::RegisterBenchmark(
+        ("linear_loop/" + bench::type_name<T>() + "/" + std::to_string(m) + "x896x896").c_str(),
+        [m](benchmark::State& state) { loop<T>(state, m, 896, 896); })
         ->Unit(benchmark::kMillisecond);
   }
 }

@@ -103,8 +103,8 @@ TEMPLATE_TEST_CASE("masked loads and stores leave everything else alone", "[simd
 }
 
 TEST_CASE("vectors compute like scalars, NaN and infinity included", "[simd]") {
-  const std::vector<float> values{0.0f, -0.0f, 1.0f,      -1.5f, 3.25f, 1e-3f, 1e20f, -1e20f,
-                                  2.5f, 1e38f, infinity, -infinity, quiet_nan, 7.0f, 0.1f,  9.0f};
+  const std::vector<float> values{0.0f, -0.0f, 1.0f,     -1.5f,     3.25f,     1e-3f, 1e20f, -1e20f,
+                                  2.5f, 1e38f, infinity, -infinity, quiet_nan, 7.0f,  0.1f,  9.0f};
   for_each_level([&](auto level) {
     for (std::size_t shift = 0; shift < values.size(); ++shift) {
       float a[16];

@@ -118,7 +118,8 @@ double error_ratio(const View<T, 2>& out, const View<const T, 2>& in, const View
       const double terms = std::min(k + 1.0, 8.0 + std::sqrt(k));
       const double allowed = rounding<T>() * std::abs(sum) + terms * rounding<tenon::accumulator_t<T>>() * magnitude;
       const double error = std::abs(static_cast<double>(out(i, j)) - sum);
-      if (error > 0 || std::isnan(error)) worst = std::max(worst, std::isnan(error) ? 1e30 : error / (allowed + 1e-300));
+      if (error > 0 || std::isnan(error))
+        worst = std::max(worst, std::isnan(error) ? 1e30 : error / (allowed + 1e-300));
     }
   }
   return worst;
@@ -145,16 +146,16 @@ Tensor<T, 2> product(Context<Cpu>& ctx, const Tensor<T, 2>& in, const Tensor<W, 
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("linear equals sums in double over odd, unit and empty sizes", "[linear]",
-                   (Types<float, float>), (Types<double, double>), (Types<float16, float16>),
-                   (Types<bfloat16, bfloat16>), (Types<float, float16>), (Types<float, bfloat16>)) {
+TEMPLATE_TEST_CASE("linear equals sums in double over odd, unit and empty sizes", "[linear]", (Types<float, float>),
+                   (Types<double, double>), (Types<float16, float16>), (Types<bfloat16, bfloat16>),
+                   (Types<float, float16>), (Types<float, bfloat16>)) {
   using T = typename TestType::Element;
   using W = typename TestType::Weight;
   Context<Cpu> ctx(2);
-  const std::vector<Sizes<3>> shapes{{0, 5, 7},   {5, 0, 7},     {5, 7, 0},    {1, 1, 1},    {1, 64, 128}, {1, 67, 33},
-                                     {2, 5, 15},  {3, 4, 16},    {4, 9, 17},   {5, 130, 40}, {8, 3, 100},  {12, 65, 31},
-                                     {13, 1, 9},  {13, 14, 256}, {16, 15, 257}, {17, 33, 64}, {32, 6, 300}, {33, 29, 48},
-                                     {47, 70, 5}, {65, 113, 20}, {130, 64, 8}, {290, 16, 3}};
+  const std::vector<Sizes<3>> shapes{
+      {0, 5, 7},    {5, 0, 7},    {5, 7, 0},   {1, 1, 1},     {1, 64, 128}, {1, 67, 33},   {2, 5, 15},    {3, 4, 16},
+      {4, 9, 17},   {5, 130, 40}, {8, 3, 100}, {12, 65, 31},  {13, 1, 9},   {13, 14, 256}, {16, 15, 257}, {17, 33, 64},
+      {32, 6, 300}, {33, 29, 48}, {47, 70, 5}, {65, 113, 20}, {130, 64, 8}, {290, 16, 3}};
   for (const SimdLevel level : levels()) {
     ctx.set_simd_level(level);
     for (const bool invariant : {false, true}) {
@@ -185,7 +186,8 @@ TEMPLATE_TEST_CASE("linear takes operands of any strides", "[linear]", (Types<fl
                                           noise<T>(ctx, m + 2, k + 5, 2).slice(0, 2, m + 2).slice(1, 3, k + 3),
                                           noise<T>(ctx, m, 2 * k, 3).slice(1, 0, 2 * k, 2),
                                           noise<T>(ctx, 1, k, 4).expand({m, k}), noise<T>(ctx, m, 1, 5).expand({m, k})};
-      const std::vector<Tensor<W, 2>> weights{noise<W>(ctx, n, k, 6), noise<W>(ctx, k, n, 7).transpose(0, 1),
+      const std::vector<Tensor<W, 2>> weights{noise<W>(ctx, n, k, 6),
+                                              noise<W>(ctx, k, n, 7).transpose(0, 1),
                                               noise<W>(ctx, 2 * n, k + 1, 8).slice(0, 0, 2 * n, 2).slice(1, 1, k + 1),
                                               noise<W>(ctx, n, 3 * k, 9).slice(1, 0, 3 * k, 3),
                                               noise<W>(ctx, 1, k, 10).expand({n, k}),
@@ -247,22 +249,22 @@ TEMPLATE_TEST_CASE("K5 K6 K7: in batch-invariant mode a row does not depend on t
       for (const std::int64_t m : {1, 2, 3, 5, 8, 13, 44, 128}) {
         CAPTURE(tenon::simd_level_name(level), k, m);
         CHECK(same_bits<T>(product<T, W>(ctx, in.slice(0, 0, m), weight, bias), all.slice(0, 0, m)));
-        CHECK(same_bits<T>(product<T, W>(ctx, in.slice(0, most - m, most), weight, bias),
-                           all.slice(0, most - m, most)));
+        CHECK(
+            same_bits<T>(product<T, W>(ctx, in.slice(0, most - m, most), weight, bias), all.slice(0, most - m, most)));
       }
     }
   }
 }
 
-TEMPLATE_TEST_CASE("K5 K8: linear gives the same bits with any number of threads, every time", "[linear]", float, double,
-                   bfloat16) {
+TEMPLATE_TEST_CASE("K5 K8: linear gives the same bits with any number of threads, every time", "[linear]", float,
+                   double, bfloat16) {
   Context<Cpu> ctx(1);
   for (const SimdLevel level : levels()) {
     ctx.set_simd_level(level);
     for (const bool invariant : {false, true}) {
       ctx.set_batch_invariant(invariant);
-      for (const auto& [m, n, k] : {Sizes<3>{1, 1000, 130}, Sizes<3>{8, 333, 257}, Sizes<3>{70, 450, 300},
-                                    Sizes<3>{300, 20, 400}}) {
+      for (const auto& [m, n, k] :
+           {Sizes<3>{1, 1000, 130}, Sizes<3>{8, 333, 257}, Sizes<3>{70, 450, 300}, Sizes<3>{300, 20, 400}}) {
         const auto in = noise<TestType>(ctx, m, k, 1);
         const auto weight = noise<TestType>(ctx, n, k, 2);
         ctx.set_threads(1);
@@ -288,7 +290,8 @@ TEMPLATE_TEST_CASE("linear with 16-bit weights equals the product with widened w
       const auto weight = noise<TestType>(ctx, 90, 301, 2);
       const auto bias = noise<TestType>(ctx, 90, 3);
       const auto narrow = product<float, TestType>(ctx, in, weight, bias);
-      const auto wide = product<float, float>(ctx, in, weight.template cast<float>(ctx), bias.template cast<float>(ctx));
+      const auto wide =
+          product<float, float>(ctx, in, weight.template cast<float>(ctx), bias.template cast<float>(ctx));
       CHECK(same_bits<float>(narrow, wide));
     }
   }
@@ -451,15 +454,13 @@ TEST_CASE("linear names the operator, the argument and both shapes in errors", "
   const auto in = make<float>(ctx, Sizes<2>{2, 4});
   const auto weight = make<float>(ctx, Sizes<2>{3, 4});
   const View<float, 2> out_view(out);
-  CHECK_THROWS_MATCHES(
-      tenon::linear(ctx, out_view, in, View<float, 2>(make<float>(ctx, Sizes<2>{3, 5})), std::nullopt),
-      tenon::ShapeError,
-      Message("linear: weight has shape (3, 5), expected (3, 4) (columns of out, columns of in)"));
+  CHECK_THROWS_MATCHES(tenon::linear(ctx, out_view, in, View<float, 2>(make<float>(ctx, Sizes<2>{3, 5})), std::nullopt),
+                       tenon::ShapeError,
+                       Message("linear: weight has shape (3, 5), expected (3, 4) (columns of out, columns of in)"));
   CHECK_THROWS_MATCHES(
       tenon::linear(ctx, View<float, 2>(make<float>(ctx, Sizes<2>{1, 3})), in, View<float, 2>(weight), std::nullopt),
       tenon::ShapeError, Message("linear: out has shape (1, 3), expected (2, 3) (rows of in, rows of weight)"));
-  CHECK_THROWS_MATCHES(
-      tenon::linear(ctx, out_view, in, View<float, 2>(weight), make<float>(ctx, Sizes<1>{4})), tenon::ShapeError,
-      Message("linear: bias has shape (4,), expected (3,) (rows of weight)"));
+  CHECK_THROWS_MATCHES(tenon::linear(ctx, out_view, in, View<float, 2>(weight), make<float>(ctx, Sizes<1>{4})),
+                       tenon::ShapeError, Message("linear: bias has shape (4,), expected (3,) (rows of weight)"));
   tenon::linear(ctx, out_view, in, View<float, 2>(weight), std::nullopt);  // the context is still usable
 }

@@ -29,11 +29,11 @@
 TENON_NAMESPACE_BEGIN
 namespace detail {
 
-inline constexpr std::int64_t gemm_depth = 256;                     ///< k of a block
-inline constexpr std::int64_t gemm_w_row = gemm_depth + 16;         ///< rows of it do not share cache sets
-inline constexpr std::int64_t gemm_max_rows = 256;                  ///< rows of x that are packed at once …
+inline constexpr std::int64_t gemm_depth = 256;                         ///< k of a block
+inline constexpr std::int64_t gemm_w_row = gemm_depth + 16;             ///< rows of it do not share cache sets
+inline constexpr std::int64_t gemm_max_rows = 256;                      ///< rows of x that are packed at once …
 inline constexpr std::int64_t gemm_max_packed = std::int64_t{2} << 20;  ///< … and floats, unless that is one panel
-inline constexpr std::int64_t gemm_tiles = 8;                       ///< tiles of w that share a result buffer
+inline constexpr std::int64_t gemm_tiles = 8;                           ///< tiles of w that share a result buffer
 
 /// Threads worth starting for this many elements of the result: one for each 64 KiB of weights, counted once for
 /// every row of x.
@@ -47,10 +47,10 @@ inline std::int64_t linear_pieces(Context<Cpu>& ctx, std::int64_t elements, std:
 
 /// What linear_gemm decides once, for all threads.
 struct GemmPlan {
-  std::int64_t block_rows;      ///< rows of x packed at once, a multiple of the panel
-  std::int64_t column_pieces;   ///< the split of w's rows over threads
-  std::int64_t panel_pieces;    ///< the split of panels over threads
-  std::int64_t result_stride;   ///< floats between columns of the result buffer
+  std::int64_t block_rows;     ///< rows of x packed at once, a multiple of the panel
+  std::int64_t column_pieces;  ///< the split of w's rows over threads
+  std::int64_t panel_pieces;   ///< the split of panels over threads
+  std::int64_t result_stride;  ///< floats between columns of the result buffer
 };
 
 inline GemmPlan plan_gemm(Context<Cpu>& ctx, std::int64_t m, std::int64_t n, std::int64_t k, std::size_t weight_bytes,

@@ -84,8 +84,8 @@ void linear_gemv(Level level, Context<Cpu>& ctx, View<T, 2, Cpu> out, View<const
           widen(level, bias->data() + column * bias->stride(0), 0, bias->stride(0), 1, columns, bias_row, gemv_chunk);
         }
         for (std::int64_t i = 0; i < m; ++i) {
-          finish_row(level, y + i * gemv_chunk, bias ? bias_row : nullptr, columns,
-                     out.ptr(row + i, column), out.stride(1));
+          finish_row(level, y + i * gemv_chunk, bias ? bias_row : nullptr, columns, out.ptr(row + i, column),
+                     out.stride(1));
         }
       }
     });

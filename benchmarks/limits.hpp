@@ -74,10 +74,11 @@ float multiply_add(Level level, std::int64_t rounds, float factor, float summand
 /// most half of the memory that is free. Each thread reads its own part, which it has written first.
 class ReadBandwidth {
  public:
-  explicit ReadBandwidth(tenon::Context<tenon::Cpu>& ctx) : ctx_(ctx) {
-    std::int64_t bytes = std::max(std::int64_t{1} << 30, 4 * last_level_cache_bytes());
-    if (const std::int64_t free = proc_bytes("/proc/meminfo", "MemAvailable"); free > 0)
-      bytes = std::min(bytes, free / 2);
+  /// `bytes` other than 0 sets the size of the buffer instead.
+  explicit ReadBandwidth(tenon::Context<tenon::Cpu>& ctx, std::int64_t bytes = 0) : ctx_(ctx) {
+    if (bytes <= 0) bytes = std::max(std::int64_t{1} << 30, 4 * last_level_cache_bytes());
+    const std::int64_t free = proc_bytes("/proc/meminfo", "MemAvailable");
+    if (free > 0) bytes = std::min(bytes, free / 2);
     blocks_ = std::max<std::int64_t>(bytes / (block * 4), ctx.threads());
     buffer_ = tenon::empty<float>(ctx_, {blocks_ * block});
     tenon::parallel_for(ctx_, blocks_, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -87,22 +88,32 @@ class ReadBandwidth {
 
   [[nodiscard]] std::int64_t bytes() const { return blocks_ * block * 4; }
 
-  /// Bytes per second of one pass.
-  [[nodiscard]] double measure() {
+  /// Bytes per second of one pass over the whole buffer.
+  [[nodiscard]] double measure() { return pass(blocks_); }
+
+  /// The same for about so many bytes (at most the buffer), read once before, as a model reads its weights for every
+  /// token: where the last cache is large, it then holds a part of them.
+  [[nodiscard]] double measure_again(std::int64_t bytes) {
+    const std::int64_t blocks = std::clamp<std::int64_t>(bytes / (block * 4), 1, blocks_);
+    static_cast<void>(pass(blocks));
+    return pass(blocks);
+  }
+
+ private:
+  static constexpr std::int64_t block = 4096;  // floats: a multiple of eight vectors of every level
+
+  double pass(std::int64_t blocks) {
     std::atomic<float> sink{0};
     const auto start = std::chrono::steady_clock::now();
-    tenon::parallel_for(ctx_, blocks_, 1, [&](std::int64_t begin, std::int64_t end) {
+    tenon::parallel_for(ctx_, blocks, 1, [&](std::int64_t begin, std::int64_t end) {
       tenon::detail::visit_simd_level(ctx_.simd_level(), [&](auto level) {
         sink = detail::read_all(level, buffer_.ptr(begin * block), (end - begin) * block);
       });
     });
     const double seconds = seconds_since(start);
     used_ = sink;
-    return static_cast<double>(bytes()) / seconds;
+    return static_cast<double>(blocks * block * 4) / seconds;
   }
-
- private:
-  static constexpr std::int64_t block = 4096;  // floats: a multiple of eight vectors of every level
 
   tenon::Context<tenon::Cpu>& ctx_;
   tenon::Tensor<float, 1> buffer_;

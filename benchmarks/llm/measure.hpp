@@ -24,6 +24,7 @@ struct Plan {
   std::int64_t generate = 32;
   std::int64_t batch = 1;
   int repeat = 5;
+  std::int64_t read_buffer_bytes = 0;  ///< 0: as ReadBandwidth chooses
 };
 
 inline double median(std::vector<double> values) {
@@ -38,6 +39,7 @@ struct Measurement {
   std::vector<double> prefill_seconds;
   std::vector<double> decode_seconds;
   std::vector<double> read_bandwidth;     ///< bytes per second
+  std::vector<double> reread_bandwidth;   ///< bytes per second, reading as many bytes as a token does, again
   std::vector<double> multiply_add_rate;  ///< operations per second
   std::int64_t bandwidth_buffer_bytes = 0;
   std::int64_t peak_resident_bytes = 0;  ///< after a full warm-up, before the buffer of the bandwidth loop exists
@@ -101,7 +103,7 @@ Measurement measure(tenon::Context<tenon::Cpu>& ctx, const Model& model, const P
   static_cast<void>(prefill());
   static_cast<void>(decode());
   result.peak_resident_bytes = limits::peak_resident_bytes();
-  limits::ReadBandwidth reading(ctx);
+  limits::ReadBandwidth reading(ctx, plan.read_buffer_bytes);
   result.bandwidth_buffer_bytes = reading.bytes();
   static_cast<void>(reading.measure());
   static_cast<void>(limits::multiply_add_rate(ctx));
@@ -111,6 +113,7 @@ Measurement measure(tenon::Context<tenon::Cpu>& ctx, const Model& model, const P
     result.multiply_add_rate.push_back(limits::multiply_add_rate(ctx));
     result.read_bandwidth.push_back(reading.measure());
     result.decode_seconds.push_back(decode());
+    result.reread_bandwidth.push_back(reading.measure_again(model.bytes_per_token()));
     result.read_bandwidth.push_back(reading.measure());
   }
   return result;

@@ -1,0 +1,141 @@
+// The verify program, run as its users run it.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <programs/process.hpp>
+#include <tenon/io/safetensors.hpp>
+
+namespace {
+
+using tenon_test::Finished;
+namespace fs = std::filesystem;
+
+Finished verify(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), TENON_TEST_PROGRAMS "/verify");
+  return tenon_test::run_program(arguments,
+                                 {.input = {}, .output_file = {}, .environment = {}, .obey_permissions = false});
+}
+
+fs::path golden(const std::string& name) { return fs::path(TENON_TEST_DATA) / "golden" / name; }
+
+/// A copy of a golden folder, removed at the end.
+class GoldenCopy {
+ public:
+  explicit GoldenCopy(const std::string& name) {
+    std::random_device random;
+    do {
+      path_ = fs::temp_directory_path() / ("tenon-verify-" + std::to_string(random()));
+    } while (!fs::create_directory(path_));
+    for (const auto& entry : fs::directory_iterator(golden(name)))
+      fs::copy_file(entry.path(), path_ / entry.path().filename());
+  }
+  GoldenCopy(const GoldenCopy&) = delete;
+  GoldenCopy& operator=(const GoldenCopy&) = delete;
+  ~GoldenCopy() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  [[nodiscard]] std::string path() const { return path_.string(); }
+  [[nodiscard]] std::string reference() const { return (path_ / "reference.safetensors").string(); }
+
+  /// Adds `amount` to the first element of a float32 tensor.
+  void add(const std::string& file, const std::string& tensor, float amount) const {
+    const fs::path name = path_ / file;
+    const auto offset = static_cast<std::streamoff>(tenon::SafetensorsFile(name).info(tensor).offset);
+    fs::permissions(name, fs::perms::owner_write, fs::perm_options::add);
+    std::fstream stream(name, std::ios::binary | std::ios::in | std::ios::out);
+    float value = 0;
+    stream.seekg(offset).read(reinterpret_cast<char*>(&value), sizeof value);
+    value += amount;
+    stream.seekp(offset).write(reinterpret_cast<const char*>(&value), sizeof value);
+    REQUIRE(stream.flush());
+  }
+
+ private:
+  fs::path path_;
+};
+
+void check_refused(const Finished& finished, int exit_code, const std::string& mentioned) {
+  CAPTURE(finished.errors);
+  CHECK(finished.exit_code == exit_code);
+  CHECK(finished.errors.starts_with("verify: "));
+  CHECK(std::count(finished.errors.begin(), finished.errors.end(), '\n') == 1);
+  CHECK(finished.errors.find(mentioned) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("verify: every golden model is equal to its reference, in every dtype", "[verify]") {
+  const std::string name =
+      GENERATE(as<std::string>{}, "qwen2-tied-gqa7-f32", "qwen2-untied-bf16", "qwen2-sharded-f16", "llama-f32");
+  for (const std::string dtype : {"f32", "bf16", "f16", "auto"}) {
+    const Finished finished = verify(
+        {golden(name).string(), (golden(name) / "reference.safetensors").string(), "--dtype", dtype, "--threads", "1"});
+    CAPTURE(name, dtype, finished.output, finished.errors);
+    CHECK(finished.exit_code == 0);
+    CHECK(finished.errors.empty());
+    CHECK(finished.output.find("final norm") != std::string::npos);
+    CHECK(finished.output.find("\nlogits ") != std::string::npos);
+    CHECK(finished.output.find("greedy ids: ") != std::string::npos);
+    if (dtype == "f32") CHECK(finished.output.find("greedy ids: 32 of 32 equal\n") != std::string::npos);
+  }
+}
+
+TEST_CASE("verify: names the first state that is off", "[verify]") {
+  const GoldenCopy copy("qwen2-tied-gqa7-f32");
+  copy.add("model.safetensors", "model.layers.1.mlp.down_proj.weight", 3.0f);
+  for (const std::string dtype : {"f32", "bf16", "f16"}) {
+    const Finished finished = verify({copy.path(), copy.reference(), "--dtype", dtype, "--threads", "1"});
+    CAPTURE(finished.output);
+    CHECK(finished.exit_code == 1);
+    CHECK(finished.errors.empty());
+    CHECK(finished.output.find("first state that is off: layer 2\n") != std::string::npos);
+    CHECK(finished.output.find("NOT equal") != std::string::npos);
+  }
+}
+
+TEST_CASE("verify: one wrong logit, one wrong id, and a tolerance that nothing meets", "[verify]") {
+  const GoldenCopy copy("qwen2-tied-gqa7-f32");
+  CHECK(verify({copy.path(), copy.reference(), "--tolerance", "1e-3", "--threads", "1"}).exit_code == 0);
+  const Finished strict = verify({copy.path(), copy.reference(), "--tolerance", "1e-12", "--threads", "1"});
+  CHECK(strict.exit_code == 1);
+  CHECK(strict.output.find("first state that is off: layer 1\n") != std::string::npos);  // the embedding is exact
+  copy.add("reference.safetensors", "logits_f32", 3e-4f);
+  const Finished finished = verify({copy.path(), copy.reference(), "--threads", "1"});
+  CAPTURE(finished.output);
+  CHECK(finished.exit_code == 1);
+  CHECK(finished.output.find("first state that is off: logits\n") != std::string::npos);
+  CHECK(finished.output.find("greedy ids: 32 of 32 equal\n") != std::string::npos);
+}
+
+TEST_CASE("verify: wrong use is exit code 2 and failure 1, each with one line", "[verify]") {
+  const std::string model = golden("llama-f32").string();
+  const std::string reference = model + "/reference.safetensors";
+  check_refused(verify({}), 2, "MODEL_DIR");
+  check_refused(verify({model}), 2, "REFERENCE");
+  check_refused(verify({model, reference, "--dtype", "int8"}), 2, "--dtype");
+  check_refused(verify({model, reference, "--device", "cuda"}), 2, "cuda");
+  check_refused(verify({model, reference, "--tolerance", "-1"}), 2, "--tolerance");
+  check_refused(verify({model, reference, "--threads", "0"}), 2, "--threads");
+  check_refused(verify({model, reference, "--frobnicate"}), 2, "--frobnicate");
+  check_refused(verify({"/nowhere", reference}), 1, "/nowhere");
+  check_refused(verify({model, "/nowhere.safetensors"}), 1, "/nowhere.safetensors");
+  check_refused(verify({model, (golden("qwen2-tied-gqa7-f32") / "reference.safetensors").string()}), 1, "hidden_0_f32");
+  check_refused(verify({model, model + "/model.safetensors"}), 1, "input_ids");
+  const Finished help = verify({"--help"});
+  CHECK(help.exit_code == 0);
+  for (const std::string word :
+       {"--device", "--dtype", "--tolerance", "--threads", "input_ids", "write_reference.py"}) {
+    CAPTURE(word);
+    CHECK(help.output.find(word) != std::string::npos);
+  }
+}

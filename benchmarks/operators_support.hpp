@@ -8,8 +8,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <random>
 #include <string>
+#include <vector>
 
 #include <tenon/core/dtype.hpp>
 #include <tenon/cpu/simd/simd.hpp>
@@ -50,7 +50,7 @@ inline double read_bandwidth(CpuContext& ctx) {
   constexpr std::int64_t units = 16384;
   static const tenon::Tensor<float, 1> buffer = random_tensor<float, 1>(ctx, {unit * units});
   double best = 0.0;
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < 2; ++round) {
     const auto start = std::chrono::steady_clock::now();
     tenon::parallel_for(ctx, units, 1, [&](std::int64_t begin, std::int64_t end) {
       tenon::detail::visit_simd_level(ctx.simd_level(), [&](auto level) {
@@ -64,9 +64,9 @@ inline double read_bandwidth(CpuContext& ctx) {
 
 /// Operations per second (a multiplication and an addition are two) of fma without memory, by all threads.
 inline double fma_peak(CpuContext& ctx) {
-  constexpr std::int64_t rounds = 200000;
+  constexpr std::int64_t rounds = 4000000;
   double best = 0.0;
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < 2; ++round) {
     const auto start = std::chrono::steady_clock::now();
     std::int64_t width = 1;
     tenon::parallel_for(ctx, ctx.threads(), 1, [&](std::int64_t begin, std::int64_t end) {
@@ -81,33 +81,49 @@ inline double fma_peak(CpuContext& ctx) {
   return best;
 }
 
-/// Runs `body` until the benchmark has its time, and reports the bytes that a run moves: "read_share" is their rate as
-/// a share of read_bandwidth.
-template <class Body>
-void measure_bytes(benchmark::State& state, CpuContext& ctx, double bytes, Body&& body) {
-  const double limit = read_bandwidth(ctx);
-  const auto start = std::chrono::steady_clock::now();
+/// Runs `body`, which handles `amount` bytes or operations, until the benchmark has its time. Returns the median over
+/// stretches of 50 ms of the share of `limit()`, which is measured before each of them.
+template <class Limit, class Body>
+double median_share(benchmark::State& state, double amount, Limit&& limit, Body&& body) {
+  std::vector<double> shares;
+  double rate = 0.0;
+  double done = 0.0;
+  double spent = 0.0;
   for ([[maybe_unused]] auto _ : state) {
+    if (done == 0.0) {
+      state.PauseTiming();
+      rate = limit();
+      state.ResumeTiming();
+    }
+    const auto start = std::chrono::steady_clock::now();
     body();
     benchmark::ClobberMemory();
+    spent += seconds_since(start);
+    done += amount;
+    if (spent < 0.05) continue;
+    shares.push_back(done / spent / rate);
+    done = spent = 0.0;
   }
-  const double total = bytes * static_cast<double>(state.iterations());
-  state.SetBytesProcessed(static_cast<std::int64_t>(total));
-  state.counters["read_share"] = total / seconds_since(start) / limit;
+  if (shares.empty()) return done / spent / rate;
+  std::nth_element(shares.begin(), shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2), shares.end());
+  return shares[shares.size() / 2];
 }
 
-/// The same for arithmetic: "fma_share" is the rate of `operations` as a share of fma_peak.
+/// For work that is limited by the bytes it moves: "read_share" is its rate as a share of read_bandwidth.
+template <class Body>
+void measure_bytes(benchmark::State& state, CpuContext& ctx, double bytes, Body&& body) {
+  state.counters["read_share"] = median_share(
+      state, bytes, [&] { return read_bandwidth(ctx); }, body);
+  state.SetBytesProcessed(static_cast<std::int64_t>(bytes * static_cast<double>(state.iterations())));
+}
+
+/// For arithmetic: "fma_share" is the rate of `operations` as a share of fma_peak.
 template <class Body>
 void measure_operations(benchmark::State& state, CpuContext& ctx, double operations, Body&& body) {
-  const double limit = fma_peak(ctx);
-  const auto start = std::chrono::steady_clock::now();
-  for ([[maybe_unused]] auto _ : state) {
-    body();
-    benchmark::ClobberMemory();
-  }
+  state.counters["fma_share"] = median_share(
+      state, operations, [&] { return fma_peak(ctx); }, body);
   const double total = operations * static_cast<double>(state.iterations());
   state.counters["flops"] = benchmark::Counter(total, benchmark::Counter::kIsRate);
-  state.counters["fma_share"] = total / seconds_since(start) / limit;
 }
 
 }  // namespace bench

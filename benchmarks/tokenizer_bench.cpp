@@ -31,7 +31,7 @@ std::filesystem::path tokenizer_path() {
 }
 
 const tenon::Tokenizer& tokenizer() {
-  static const tenon::Tokenizer loaded = tenon::Tokenizer::from_file(tokenizer_path());
+  static const tenon::Tokenizer loaded = tenon::Tokenizer::from_folder(tokenizer_path());
   return loaded;
 }
 
@@ -55,7 +55,7 @@ std::string english() {
 }
 
 void load(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(tenon::Tokenizer::from_file(tokenizer_path()).vocab_size());
+  for (auto _ : state) benchmark::DoNotOptimize(tenon::Tokenizer::from_folder(tokenizer_path()).vocab_size());
 }
 
 void encode(benchmark::State& state, const std::string& text) {
@@ -93,7 +93,7 @@ int serve(const char* model) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
   std::optional<tenon::Tokenizer> loaded;
-  const double load_seconds = seconds_of([&] { loaded = tenon::Tokenizer::from_file(model); });
+  const double load_seconds = seconds_of([&] { loaded = tenon::Tokenizer::from_folder(model); });
   std::cout << nlohmann::json{{"load_seconds", load_seconds}} << std::endl;
   for (std::string line; std::getline(std::cin, line);) {
     const auto texts = nlohmann::json::parse(line).get<std::vector<std::string>>();

@@ -9,7 +9,7 @@ int main() {
 
   const auto y = tenon::empty<float>(ctx, {2, 2});
   const auto sum = tenon::empty<float>(ctx, {2, 2});
-  tenon::linear(ctx, y, x, weight, bias);           // y = x · weightᵀ + bias
-  tenon::add(ctx, sum, y, y.transpose(0, 1));       // any strides, no copies
+  tenon::linear(ctx, y, x, weight, bias);      // y = x · weightᵀ + bias
+  tenon::add(ctx, sum, y, y.transpose(0, 1));  // any strides, no copies
   std::cout << sum << '\n' << x.permute({1, 0}).slice(0, 1, 3) << '\n';
 }

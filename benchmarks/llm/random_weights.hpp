@@ -60,7 +60,7 @@ class RandomWeights {
     return weights_.emplace(name, tenon::AnyTensor::empty(ctx_, dtype_, std::move(sizes))).first->second;
   }
   void ones(const std::string& name, std::int64_t count) {
-    add(name, {count}) = tenon::AnyTensor(tenon::full<float>(ctx_, {count}, 1.0f)).to(ctx_, dtype_);
+    add(name, {count}) = tenon::AnyTensor(tenon::full<float>(ctx_, {count}, 1.0f)).cast(ctx_, dtype_);
   }
   void projection(const std::string& name, std::int64_t rows, std::int64_t columns, bool bias) {
     matrix(name + ".weight", rows, columns);

@@ -123,7 +123,7 @@ ModelFolder read_model_folder(const Options& options) {
                      .name = folder_name(path),
                      .config = tenon::read_model_config(path / "config.json"),
                      .generation = tenon::read_generation_config(generation_file),
-                     .tokenizer = tenon::Tokenizer::from_file(path / "tokenizer.json"),
+                     .tokenizer = tenon::Tokenizer::from_folder(path),
                      .stop_ids = {},
                      .chat_template = find_template(options)};
   if (folder.tokenizer.vocab_size() > folder.config.vocab_size) {

@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
   try {
     tenon::Context<tenon::Cpu> ctx;
     const auto model = tenon::load_model<tenon::Qwen2<float, tenon::Cpu>>(ctx, argv[1]);
-    const auto tokenizer = tenon::Tokenizer::from_file(argv[1]);
+    const auto tokenizer = tenon::Tokenizer::from_folder(argv[1]);
 
     tenon::Sequence sequence(ctx, model);
     tenon::TextOptions options;

@@ -51,9 +51,6 @@ TENON_SIMD_TARGET inline std::int64_t test_arithmetic(Level, const float* a, con
 
 TENON_SIMD_TARGET inline float test_sum(Level, const float* a) { return sum(load(a)); }
 TENON_SIMD_TARGET inline float test_max_element(Level, const float* a) { return max_element(load(a)); }
-TENON_SIMD_TARGET inline bool test_any_less(Level, const float* a, const float* b) {
-  return any_less(load(a), load(b));
-}
 TENON_SIMD_TARGET inline bool test_any_nan(Level, const float* a) { return any_nan(load(a)); }
 
 TENON_SIMD_TARGET inline void test_transpose(Level, const float* src, float* dst) {

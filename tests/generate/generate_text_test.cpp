@@ -21,7 +21,7 @@ using Model = tenon::Qwen2<float, tenon::Cpu>;
 struct Shipped {
   tenon::Context<tenon::Cpu> ctx{1};
   Model model = tenon::load_model<Model>(ctx, TENON_TEST_MODEL);
-  tenon::Tokenizer tokenizer = tenon::Tokenizer::from_file(TENON_TEST_MODEL);
+  tenon::Tokenizer tokenizer = tenon::Tokenizer::from_folder(TENON_TEST_MODEL);
 };
 
 Shipped& shipped() {

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -352,8 +353,8 @@ TEST_CASE("decoder: weights of any float type serve any type of computation", "[
     WeightMap converted;
     WeightMap back;
     for (const auto& [name, tensor] : wide) {
-      converted[name] = tensor.to(ctx, kept);
-      back[name] = converted[name].to(ctx, tenon::DType::float32);
+      converted[name] = tensor.cast(ctx, kept);
+      back[name] = converted[name].cast(ctx, tenon::DType::float32);
     }
     const auto exact = support::read(ctx, Qwen2<float>(ctx, config, back), ids);
     const auto read_as_kept = support::read(ctx, Qwen2<float>(ctx, config, converted), ids);
@@ -373,4 +374,55 @@ TEST_CASE("decoder: bytes that a token reads", "[decoder]") {
   CHECK(wide.bytes_per_token() == 4 * (3 * layer + 71 * 60));
   const Qwen2<tenon::bfloat16> narrow(ctx, config, support::random_weights(ctx, config));
   CHECK(narrow.bytes_per_token() == 2 * (3 * layer + 71 * 60));
+}
+
+TEST_CASE("decoder: a cloned cache goes on by itself", "[decoder]") {
+  Context<Cpu> ctx(1);
+  const Qwen2<float> model = tenon::load_model<Qwen2<float>>(ctx, support::golden("qwen2-tied-gqa7-f32"));
+  const support::Reference reference("qwen2-tied-gqa7-f32");
+  const auto ids = std::span<const std::int64_t>(reference.ids);
+  auto first = model.make_cache(ctx, 64);
+  static_cast<void>(model.forward(ctx, first, ids.first(10)));
+  auto second = first.clone(ctx);
+  CHECK(second.length() == 10);
+  CHECK(second.capacity() == 64);
+  const auto other = model.forward(ctx, second, ids.subspan(20, 3));  // writes over what `first` will need
+  const auto logits = model.forward(ctx, first, ids.subspan(10, 3));
+  auto fresh = model.make_cache(ctx, 64);
+  static_cast<void>(model.forward(ctx, fresh, ids.first(10)));
+  const auto expected = model.forward(ctx, fresh, ids.subspan(10, 3));
+  CHECK(support::same_bits(logits.unsqueeze(0), expected.unsqueeze(0)));
+  CHECK_FALSE(support::same_bits(other.unsqueeze(0), expected.unsqueeze(0)));
+  STATIC_CHECK_FALSE(std::is_copy_constructible_v<tenon::KvCache<float, Cpu>>);
+  STATIC_CHECK_FALSE(std::is_copy_constructible_v<tenon::Sequence<Qwen2<float>>>);
+  STATIC_CHECK_FALSE(std::is_constructible_v<tenon::Sequence<Qwen2<float>>, Context<Cpu>&, Qwen2<float>>);
+}
+
+TEST_CASE("decoder: a cache of another model is refused", "[decoder]") {
+  Context<Cpu> ctx(1);
+  const Qwen2<float> model = tenon::load_model<Qwen2<float>>(ctx, support::golden("qwen2-tied-gqa7-f32"));
+  const Qwen2<float> other = tenon::load_model<Qwen2<float>>(ctx, support::golden("qwen2-sharded-f16"));
+  auto cache = other.make_cache(ctx, 8);
+  const std::int64_t id = 1;
+  CHECK_THROWS_AS(static_cast<void>(model.forward(ctx, cache, {&id, 1})), tenon::ShapeError);
+  CHECK_NOTHROW(static_cast<void>(other.forward(ctx, cache, {&id, 1})));
+}
+
+TEST_CASE("K2: a full context ends the answer, and nothing is shifted", "[decoder]") {
+  Context<Cpu> ctx(1);
+  const Qwen2<float> model = tenon::load_model<Qwen2<float>>(ctx, support::golden("qwen2-tied-gqa7-f32"));
+  const support::Reference reference("qwen2-tied-gqa7-f32");
+  const auto prompt = std::span<const std::int64_t>(reference.ids).first(12);
+  tenon::GenerateOptions options;
+  options.sampling.greedy = true;
+  tenon::Sequence<Qwen2<float>> small(ctx, model, 16);
+  const auto cut = small.generate(prompt, options);
+  CHECK(cut.finish_reason == tenon::FinishReason::length);
+  CHECK(cut.ids.size() == 5);  // four that were read back, and the one that the last of them predicts
+  CHECK(small.ids().size() == 16);
+  options.max_new_tokens = 5;
+  tenon::Sequence<Qwen2<float>> large(ctx, model, 64);
+  CHECK(large.generate(prompt, options).ids == cut.ids);
+  options.max_new_tokens = 1;
+  CHECK(small.generate(prompt, options).ids.front() == cut.ids.front());  // the sequence is usable afterwards
 }

@@ -86,9 +86,9 @@ TEST_CASE("any tensor: read-only elements are handed out as const only", "[any_t
   CHECK(any.view({2, 2}).read_only());
   const std::vector<std::byte> bytes(16);
   CHECK_THROWS_WITH(any.load(ctx, bytes), "load: the tensor is read-only");
-  CHECK_FALSE(any.to(ctx, DType::float64).read_only());
-  CHECK(any.to(ctx, DType::float32).data() == any.data());  // nothing to change: shared, still read-only
-  CHECK(any.to(ctx, DType::float32).read_only());
+  CHECK_FALSE(any.cast(ctx, DType::float64).read_only());
+  CHECK(any.cast(ctx, DType::float32).data() == any.data());  // nothing to change: shared, still read-only
+  CHECK(any.cast(ctx, DType::float32).read_only());
 
   // A mutable view made from read-only storage does not lose the mark on the way.
   const AnyTensor external = AnyTensor::from_external(DType::float32, {4}, any.data(), nullptr);
@@ -185,20 +185,20 @@ TEST_CASE("any tensor: to converts every dtype into every other, from any layout
                                DType::int8,    DType::int16,   DType::int32,   DType::int64,    DType::uint8};
   const AnyTensor base = counted(ctx, {2, 3});
   for (const DType from : all) {
-    const AnyTensor source = base.to(ctx, from).permute({1, 0});
+    const AnyTensor source = base.cast(ctx, from).permute({1, 0});
     for (const DType to : all) {
       CAPTURE(tenon::dtype_name(from), tenon::dtype_name(to));
-      const AnyTensor result = source.to(ctx, to);
+      const AnyTensor result = source.cast(ctx, to);
       CHECK(result.dtype() == to);
       CHECK(result.is_contiguous());
       CHECK(values(result) == std::vector<double>{0, 3, 1, 4, 2, 5});
     }
-    CHECK(values(source.to(ctx, DType::boolean)) == std::vector<double>{0, 1, 1, 1, 1, 1});
+    CHECK(values(source.cast(ctx, DType::boolean)) == std::vector<double>{0, 1, 1, 1, 1, 1});
   }
   CHECK(base.contiguous(ctx).data() == base.data());
   CHECK(base.to(ctx).data() == base.data());
-  CHECK(counted(ctx, {0, 3}).to(ctx, DType::int8).sizes() == Shape{0, 3});
-  CHECK(values(AnyTensor(tenon::full<float>(ctx, tenon::Sizes<0>{}, 2.5f)).to(ctx, DType::float16)) ==
+  CHECK(counted(ctx, {0, 3}).cast(ctx, DType::int8).sizes() == Shape{0, 3});
+  CHECK(values(AnyTensor(tenon::full<float>(ctx, tenon::Sizes<0>{}, 2.5f)).cast(ctx, DType::float16)) ==
         std::vector<double>{2.5});
 }
 

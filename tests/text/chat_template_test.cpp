@@ -257,14 +257,14 @@ TEST_CASE("floats are written as Python writes them", "[chat_template]") {
 namespace {
 
 Tokenizer tokenizer_of(const std::string& name) {
-  return Tokenizer::from_file(std::filesystem::path(TENON_TEST_TOKENIZERS) / name);
+  return Tokenizer::from_folder(std::filesystem::path(TENON_TEST_TOKENIZERS) / name);
 }
 
 }  // namespace
 
 TEST_CASE("the prompts of the shipped model get the ids that it was run with", "[chat_template]") {
   const std::filesystem::path model(TENON_TEST_MODEL);
-  const auto tokenizer = Tokenizer::from_file(model);
+  const auto tokenizer = Tokenizer::from_folder(model);
   const auto chat = ChatTemplate::from_folder(model);
   CHECK(chat.name() == "qwen2");
   const auto rows =

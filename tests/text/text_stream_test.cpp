@@ -18,9 +18,9 @@ using Ids = std::vector<std::int64_t>;
 namespace {
 
 const Tokenizer& tokenizer_of(const std::string& name) {
-  static const Tokenizer qwen = Tokenizer::from_file(std::filesystem::path(TENON_TEST_TOKENIZERS) / "qwen2.5");
-  static const Tokenizer llama = Tokenizer::from_file(std::filesystem::path(TENON_TEST_TOKENIZERS) / "llama2");
-  static const Tokenizer tiny = Tokenizer::from_file(TENON_TEST_MODEL);
+  static const Tokenizer qwen = Tokenizer::from_folder(std::filesystem::path(TENON_TEST_TOKENIZERS) / "qwen2.5");
+  static const Tokenizer llama = Tokenizer::from_folder(std::filesystem::path(TENON_TEST_TOKENIZERS) / "llama2");
+  static const Tokenizer tiny = Tokenizer::from_folder(TENON_TEST_MODEL);
   return name == "qwen2.5" ? qwen : name == "llama2" ? llama : tiny;
 }
 

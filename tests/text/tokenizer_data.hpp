@@ -18,10 +18,10 @@ namespace tokenizer_data {
 using Ids = std::vector<std::int64_t>;
 
 inline tenon::Tokenizer load(const std::string& name) {
-  return tenon::Tokenizer::from_file(std::filesystem::path(TENON_TEST_TOKENIZERS) / name);
+  return tenon::Tokenizer::from_folder(std::filesystem::path(TENON_TEST_TOKENIZERS) / name);
 }
 
-inline tenon::Tokenizer load_tiny() { return tenon::Tokenizer::from_file(TENON_TEST_MODEL); }
+inline tenon::Tokenizer load_tiny() { return tenon::Tokenizer::from_folder(TENON_TEST_MODEL); }
 
 inline nlohmann::json read_json(const std::string& path) {
   std::ifstream file(std::filesystem::path(TENON_TEST_DATA) / path);

@@ -87,7 +87,7 @@ TEST_CASE("A model that is not plain BPE is refused", "[tokenizer]") {
 }
 
 TEST_CASE("Malformed tokenizer files are refused with the place", "[tokenizer]") {
-  check_refused("", "malformed JSON");
+  check_refused("", "is not valid JSON");
   check_refused("{", "malformed JSON");
   check_refused("[]", "not a JSON object");
   check_refused("7", "not a JSON object");
@@ -156,8 +156,11 @@ TEST_CASE("A tokenizer that cannot be read is a FileError naming it", "[tokenize
     CHECK_THROWS_MATCHES(Tokenizer::from_file(path), tenon::FileError, MessageMatches(ContainsSubstring(words)));
   };
   refused(folder / "absent.json", "absent.json");
-  refused(folder, "tokenizer.json");
-  refused(folder / "empty", "is a folder");
+  refused(folder, "is a folder");
+  CHECK_THROWS_MATCHES(Tokenizer::from_folder(folder), tenon::FileError,
+                       MessageMatches(ContainsSubstring("tokenizer.json")));
+  CHECK_THROWS_MATCHES(Tokenizer::from_folder(folder / "empty"), tenon::FileError,
+                       MessageMatches(ContainsSubstring("is a folder")));
   { std::ofstream(folder / "half.json") << R"({"model": {"vocab": {"a")"; }
   CHECK_THROWS_MATCHES(Tokenizer::from_file(folder / "half.json"), FormatError,
                        MessageMatches(ContainsSubstring("half.json")));

@@ -34,17 +34,50 @@ enum class DType : std::uint8_t {
 namespace detail {
 template <class T>
 struct DTypeOf;
-template <> struct DTypeOf<float> { static constexpr DType value = DType::float32; };
-template <> struct DTypeOf<double> { static constexpr DType value = DType::float64; };
-template <> struct DTypeOf<float16> { static constexpr DType value = DType::float16; };
-template <> struct DTypeOf<bfloat16> { static constexpr DType value = DType::bfloat16; };
-template <> struct DTypeOf<float8_e4m3> { static constexpr DType value = DType::float8_e4m3; };
-template <> struct DTypeOf<std::int8_t> { static constexpr DType value = DType::int8; };
-template <> struct DTypeOf<std::int16_t> { static constexpr DType value = DType::int16; };
-template <> struct DTypeOf<std::int32_t> { static constexpr DType value = DType::int32; };
-template <> struct DTypeOf<std::int64_t> { static constexpr DType value = DType::int64; };
-template <> struct DTypeOf<std::uint8_t> { static constexpr DType value = DType::uint8; };
-template <> struct DTypeOf<bool> { static constexpr DType value = DType::boolean; };
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::float32;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::float64;
+};
+template <>
+struct DTypeOf<float16> {
+  static constexpr DType value = DType::float16;
+};
+template <>
+struct DTypeOf<bfloat16> {
+  static constexpr DType value = DType::bfloat16;
+};
+template <>
+struct DTypeOf<float8_e4m3> {
+  static constexpr DType value = DType::float8_e4m3;
+};
+template <>
+struct DTypeOf<std::int8_t> {
+  static constexpr DType value = DType::int8;
+};
+template <>
+struct DTypeOf<std::int16_t> {
+  static constexpr DType value = DType::int16;
+};
+template <>
+struct DTypeOf<std::int32_t> {
+  static constexpr DType value = DType::int32;
+};
+template <>
+struct DTypeOf<std::int64_t> {
+  static constexpr DType value = DType::int64;
+};
+template <>
+struct DTypeOf<std::uint8_t> {
+  static constexpr DType value = DType::uint8;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::boolean;
+};
 }  // namespace detail
 
 /// The DType of a C++ element type, const or not.
@@ -53,12 +86,14 @@ inline constexpr DType dtype_of = detail::DTypeOf<std::remove_cv_t<T>>::value;
 
 /// Types that a tensor may hold.
 template <class T>
-concept Element = requires { detail::DTypeOf<std::remove_cv_t<T>>::value; };
+concept Element = requires {
+  detail::DTypeOf<std::remove_cv_t<T>>::value;
+};
 
 /// Types that operators compute with.
 template <class T>
-concept FloatElement = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, float16> ||
-                       std::same_as<T, bfloat16>;
+concept FloatElement =
+    std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, float16> || std::same_as<T, bfloat16>;
 
 /// The type that operators accumulate in: double for double, float for everything else.
 template <class T>
@@ -88,7 +123,7 @@ constexpr std::size_t dtype_size(DType dtype) {
   return visit_dtype(dtype, []<class T>(std::type_identity<T>) { return sizeof(T); });
 }
 
-/// "float32", "bfloat16", "bool", … as PyTorch spells them.
+/// "float32", "bfloat16", "bool", … as PyTorch spells them (but "float8_e4m3" for its float8_e4m3fn).
 constexpr std::string_view dtype_name(DType dtype) noexcept {
   constexpr std::array<std::string_view, 11> names{"float32", "float64", "float16", "bfloat16", "float8_e4m3", "int8",
                                                    "int16",   "int32",   "int64",   "uint8",    "bool"};

@@ -126,7 +126,7 @@ class float8_e4m3 {
       result = 0x7fu;
     } else if (magnitude >= 0x43e00000u) {  // 448
       result = 0x7eu;
-    } else if (magnitude >= 0x3c800000u) {  // 2^-6, the smallest normal value
+    } else if (magnitude >= 0x3c800000u) {                    // 2^-6, the smallest normal value
       const std::uint32_t rebased = magnitude - 0x3c000000u;  // exponent bias 127 -> 7
       result = (rebased + 0x7ffffu + ((rebased >> 20) & 1u)) >> 20;
     } else if (magnitude >= 0x3a800000u) {  // 2^-10, half of the smallest subnormal value: units of 2^-9

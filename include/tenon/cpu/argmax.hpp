@@ -41,6 +41,8 @@ template <FloatElement T, std::size_t Rank>
 void argmax(Context<Cpu>& ctx, View<std::int64_t, Rank, Cpu> index, View<T, Rank, Cpu> value,
             std::type_identity_t<View<const T, Rank, Cpu>> in) {
   detail::check_argmax(index.sizes(), value.sizes(), in.sizes());
+  detail::check_output("argmax", "index", index.layout());
+  detail::check_output("argmax", "value", value.layout());
   if (index.empty()) return;
   const std::int64_t n = in.size(Rank - 1);
   const std::int64_t step = in.stride(Rank - 1);

@@ -14,6 +14,7 @@ template <FloatElement T, WeightFor<T> W>
 void embedding(Context<Cpu>& ctx, View<T, 2, Cpu> out, std::type_identity_t<View<const std::int64_t, 1, Cpu>> index,
                View<W, 2, Cpu> weight) {
   detail::check_embedding(out.sizes(), index.sizes(), weight.sizes());
+  detail::check_output("embedding", "out", out.layout());
   for (std::int64_t i = 0; i < index.size(0); ++i) {
     detail::check_index("embedding", "index", i, index(i), weight.size(0));
   }

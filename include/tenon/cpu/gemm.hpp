@@ -35,12 +35,12 @@ inline constexpr std::int64_t gemm_max_rows = 256;                      ///< row
 inline constexpr std::int64_t gemm_max_packed = std::int64_t{2} << 20;  ///< … and floats, unless that is one panel
 inline constexpr std::int64_t gemm_tiles = 8;                           ///< tiles of w that share a result buffer
 
-/// Threads worth starting for this many elements of the result: one for each 64 KiB of weights, counted once for
+/// Threads worth starting for this many elements of the result: one for each 128 KiB of weights, counted once for
 /// every row of x.
 inline std::int64_t linear_pieces(Context<Cpu>& ctx, std::int64_t elements, std::int64_t k, std::size_t weight_bytes,
                                   std::int64_t most) {
   const double products = static_cast<double>(elements) * static_cast<double>(k);
-  const double worth = products * static_cast<double>(weight_bytes) / 65536.0;
+  const double worth = products * static_cast<double>(weight_bytes) / 131072.0;
   const double limit = static_cast<double>(std::min<std::int64_t>(ctx.threads(), std::max<std::int64_t>(most, 1)));
   return static_cast<std::int64_t>(std::clamp(worth, 1.0, limit));
 }

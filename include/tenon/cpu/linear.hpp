@@ -57,6 +57,7 @@ void linear(Context<Cpu>& ctx, View<T, 2, Cpu> out, std::type_identity_t<View<co
             std::type_identity_t<std::optional<View<const std::remove_const_t<W>, 1, Cpu>>> bias) {
   const Sizes<1> bias_sizes = bias ? bias->sizes() : Sizes<1>{};
   detail::check_linear(out.sizes(), in.sizes(), weight.sizes(), bias ? &bias_sizes : nullptr);
+  detail::check_output("linear", "out", out.layout());
   if (out.empty()) return;
   using Weight = std::remove_const_t<W>;
   detail::linear_dispatch<T, Weight>(ctx, out, in, View<const Weight, 2, Cpu>(weight), bias);

@@ -154,6 +154,7 @@ void rearrange_transposed(Context<Cpu>& ctx, T* out, const T* in, const RowLoop<
 template <Element T, std::size_t Rank>
 void rearrange(Context<Cpu>& ctx, View<T, Rank, Cpu> out, std::type_identity_t<View<const T, Rank, Cpu>> in) {
   detail::check_shape("rearrange", "in", in.sizes(), out.sizes(), "as out");
+  detail::check_output("rearrange", "out", out.layout());
   if (out.empty()) return;
   const detail::RowLoop<2, Rank> loop(out.sizes(), std::array<Sizes<Rank>, 2>{out.strides(), in.strides()});
   if (loop.strides()[0] == 1 && loop.strides()[1] != 1) {

@@ -29,6 +29,7 @@ template <FloatElement T>
 void rms_norm(Context<Cpu>& ctx, View<T, 2, Cpu> out, std::type_identity_t<View<const T, 2, Cpu>> in,
               std::type_identity_t<View<const T, 1, Cpu>> weight, double eps) {
   detail::check_rms_norm(out.sizes(), in.sizes(), weight.sizes(), eps);
+  detail::check_output("rms_norm", "out", out.layout());
   if (out.empty()) return;
   auto scope = ctx.workspace().scope();
   const auto rows = detail::with_contiguous_rows<T, 2>(ctx, scope, in);

@@ -30,6 +30,8 @@ inline void rope_row_double(double* out, const double* in, const float* cos, con
 inline void rope_table(Context<Cpu>& ctx, View<float, 2, Cpu> cos, View<float, 2, Cpu> sin,
                        View<const std::int64_t, 1, Cpu> pos_ids, double theta) {
   detail::check_rope_table(cos.sizes(), sin.sizes(), pos_ids.sizes(), theta);
+  detail::check_output("rope_table", "cos", cos.layout());
+  detail::check_output("rope_table", "sin", sin.layout());
   if (cos.empty()) return;
   const std::int64_t half = cos.size(1);
   auto scope = ctx.workspace().scope();
@@ -55,6 +57,7 @@ template <FloatElement T>
 void rope(Context<Cpu>& ctx, View<T, 3, Cpu> out, std::type_identity_t<View<const T, 3, Cpu>> in,
           View<const float, 2, Cpu> cos, View<const float, 2, Cpu> sin) {
   detail::check_rope(out.sizes(), in.sizes(), cos.sizes(), sin.sizes());
+  detail::check_output("rope", "out", out.layout());
   if (out.empty()) return;
   auto scope = ctx.workspace().scope();
   const auto x = detail::with_contiguous_rows<T, 3>(ctx, scope, in);
@@ -84,11 +87,13 @@ void rope(Context<Cpu>& ctx, View<T, 3, Cpu> out, std::type_identity_t<View<cons
 template <FloatElement T>
 void rope(Context<Cpu>& ctx, View<T, 3, Cpu> out, std::type_identity_t<View<const T, 3, Cpu>> in,
           View<const std::int64_t, 1, Cpu> pos_ids, double theta) {
+  detail::check_shape("rope", "pos_ids", pos_ids.sizes(), Sizes<1>{in.size(0)}, "(tokens of in)");
   auto scope = ctx.workspace().scope();
-  const Sizes<2> sizes{pos_ids.size(0), in.size(2) / 2};
+  const Sizes<2> sizes{in.size(0), in.size(2) / 2};
   const auto cos = detail::scratch_tensor<float, 2>(scope, sizes);
   const auto sin = detail::scratch_tensor<float, 2>(scope, sizes);
   detail::check_rope(out.sizes(), in.sizes(), cos.sizes(), sin.sizes());
+  detail::check_output("rope", "out", out.layout());
   rope_table(ctx, cos, sin, pos_ids, theta);
   rope<T>(ctx, out, in, cos, sin);
 }

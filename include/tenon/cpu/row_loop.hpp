@@ -31,10 +31,13 @@ class RowLoop {
     std::size_t rank = 0;
     for (std::size_t i = 0; i < Rank; ++i) {
       count_ *= sizes[i];
-      if (sizes[i] != 1) order[rank++] = i;
+      if (sizes[i] == 1) continue;
+      // Insertion keeps equal strides in order, and needs no memory.
+      std::size_t at = rank++;
+      for (; at > 0 && std::abs(strides[0][order[at - 1]]) < std::abs(strides[0][i]); --at) order[at] = order[at - 1];
+      order[at] = i;
     }
-    std::stable_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(rank),
-                     [&](std::size_t a, std::size_t b) { return std::abs(strides[0][a]) > std::abs(strides[0][b]); });
+    if (count_ == 0) rank = 0;  // nothing to walk, and strides of empty tensors may be anything
     for (std::size_t i = 0; i < rank; ++i) {
       Dim dim;
       dim.size = sizes[order[i]];

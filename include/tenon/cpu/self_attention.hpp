@@ -325,6 +325,7 @@ void self_attention(Context<Cpu>& ctx, View<T, 3, Cpu> out, std::type_identity_t
                     std::type_identity_t<View<const T, 3, Cpu>> k, std::type_identity_t<View<const T, 3, Cpu>> v,
                     double scale) {
   detail::check_self_attention(out.sizes(), q.sizes(), k.sizes(), v.sizes(), scale);
+  detail::check_output("self_attention", "out", out.layout());
   if (out.empty()) return;
   auto scope = ctx.workspace().scope();
   const auto queries = detail::with_contiguous_rows<T, 3>(ctx, scope, q);
@@ -334,14 +335,14 @@ void self_attention(Context<Cpu>& ctx, View<T, 3, Cpu> out, std::type_identity_t
   const auto result = direct ? out : detail::scratch_tensor<T, 3>(scope, out.sizes());
   if constexpr (std::is_same_v<T, double>) {
     const std::int64_t rows = q.size(0) * q.size(1);
-    auto* scores = scope.template allocate<double>(rows * k.size(0));
-    parallel_for(ctx, rows, ceil_div<std::int64_t>(65536, 1 + k.size(0) * q.size(2)),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t r = begin; r < end; ++r) {
-                     detail::attention_row_double(result, queries, keys, values, scale, r / q.size(1), r % q.size(1),
-                                                  scores + r * k.size(0));
-                   }
-                 });
+    const auto threads = static_cast<int>(std::min<std::int64_t>(ctx.threads(), rows));
+    auto* scores = scope.template allocate<double>(threads * k.size(0));  // a row for each thread
+    parallel_run(threads, [&](int thread) {
+      for (std::int64_t r = thread; r < rows; r += threads) {
+        detail::attention_row_double(result, queries, keys, values, scale, r / q.size(1), r % q.size(1),
+                                     scores + thread * k.size(0));
+      }
+    });
   } else {
     detail::visit_simd_level(ctx.simd_level(), [&](auto level) {
       detail::Attention<T, decltype(level)>(ctx, result, queries, keys, values, static_cast<float>(scale)).run();

@@ -15,6 +15,7 @@ template <FloatElement T, std::size_t Rank>
 void swiglu(Context<Cpu>& ctx, View<T, Rank, Cpu> out, std::type_identity_t<View<const T, Rank, Cpu>> gate,
             std::type_identity_t<View<const T, Rank, Cpu>> up) {
   detail::check_swiglu(out.sizes(), gate.sizes(), up.sizes());
+  detail::check_output("swiglu", "out", out.layout());
   constexpr std::int64_t grain = 8192;  // elements that are worth a thread: an exponential and a division each
   detail::for_each_stretch<T, Rank>(ctx, out, gate, up, grain, [&](T* to, const T* x, const T* y, std::int64_t n) {
     if constexpr (std::is_same_v<T, double>) {

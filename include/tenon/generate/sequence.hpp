@@ -43,13 +43,13 @@ struct GenerateOptions {
 
 /// What came of it. Times are wall-clock seconds.
 struct GenerateResult {
-  std::vector<std::int64_t> ids;           ///< generated, the stop id included
-  std::vector<float> log_probabilities;    ///< one per id, as Sample defines them
+  std::vector<std::int64_t> ids;         ///< generated, the stop id included
+  std::vector<float> log_probabilities;  ///< one per id, as Sample defines them
   FinishReason finish_reason = FinishReason::length;
-  std::int64_t prompt_tokens = 0;          ///< length of the prompt
-  std::int64_t reused_tokens = 0;          ///< how many of them the cache held already
-  double prompt_seconds = 0;               ///< reading the rest, up to the first token's logits
-  double generate_seconds = 0;             ///< everything after that
+  std::int64_t prompt_tokens = 0;  ///< length of the prompt
+  std::int64_t reused_tokens = 0;  ///< how many of them the cache held already
+  double prompt_seconds = 0;       ///< reading the rest, up to the first token's logits
+  double generate_seconds = 0;     ///< everything after that
 };
 
 /// Returns true to go on, false to end with FinishReason::cancelled. Not called for a stop id.
@@ -65,6 +65,7 @@ class Sequence {
   /// `capacity`: tokens that fit, 0 meaning the model's max_position_embeddings. Throws ValueError as KvCache does.
   Sequence(Context<Device>& ctx, const Model& model, std::int64_t capacity = 0)
       : ctx_(ctx), model_(model), cache_(model.make_cache(ctx, capacity)) {}
+  Sequence(Context<Device>& ctx, const Model&& model, std::int64_t capacity = 0) = delete;  // it would not outlive this
 
   [[nodiscard]] const Model& model() const noexcept { return model_; }
   /// The ids whose keys and values the cache holds.
@@ -129,7 +130,8 @@ GenerateResult Sequence<Model>::generate(std::span<const std::int64_t> prompt, c
 
   const auto generate_start = Clock::now();
   while (true) {
-    const Sample sample = sampler.sample(std::span<const float>(logits_.data(), static_cast<std::size_t>(logits_.numel())));
+    const Sample sample =
+        sampler.sample(std::span<const float>(logits_.data(), static_cast<std::size_t>(logits_.numel())));
     result.ids.push_back(sample.id);
     result.log_probabilities.push_back(sample.log_probability);
     if (options.stop_ids.contains(sample.id)) {

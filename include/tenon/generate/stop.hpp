@@ -38,13 +38,13 @@ class StopIds {
   /// No id stops.
   StopIds() = default;
 
-  /// Takes ids in any order, repeated or not. Throws ValueError where an id lies outside [0, vocabulary_size): a wrong
+  /// Takes ids in any order, repeated or not. Throws ValueError where an id lies outside [0, vocab_size): a wrong
   /// id would otherwise never match, or index past a table.
-  StopIds(std::span<const std::int64_t> ids, std::int64_t vocabulary_size) : ids_(merge_stop_ids({ids})) {
+  StopIds(std::span<const std::int64_t> ids, std::int64_t vocab_size) : ids_(merge_stop_ids({ids})) {
     for (const std::int64_t id : ids_) {
-      if (id < 0 || id >= vocabulary_size) {
+      if (id < 0 || id >= vocab_size) {
         throw ValueError("stop id " + std::to_string(id) + " is outside the vocabulary of " +
-                         std::to_string(vocabulary_size) + " ids");
+                         std::to_string(vocab_size) + " ids");
       }
     }
   }

@@ -1,7 +1,6 @@
 // Writing files so that a reader sees the old content or the new, and never a half of it.
 #pragma once
 
-#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>

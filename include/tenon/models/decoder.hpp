@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -83,19 +84,20 @@ class Decoder {
   [[nodiscard]] std::int64_t bytes_per_token() const noexcept;
 
   /// Most tokens that pass through the layers at once; longer prompts go in pieces, which bounds scratch memory.
+  /// Only an observer makes all tokens go at once.
   static constexpr std::int64_t max_tokens_at_once = 1024;
 
  private:
   struct Layer {
-    Tensor<const T, 1, Device> input_norm;      // (hidden)
-    LinearWeight<T, Device> q_proj;             // (heads * head_dim, hidden)
-    LinearWeight<T, Device> k_proj;             // (kv heads * head_dim, hidden)
-    LinearWeight<T, Device> v_proj;             // (kv heads * head_dim, hidden)
-    LinearWeight<T, Device> o_proj;             // (hidden, heads * head_dim)
+    Tensor<const T, 1, Device> input_norm;           // (hidden)
+    LinearWeight<T, Device> q_proj;                  // (heads * head_dim, hidden)
+    LinearWeight<T, Device> k_proj;                  // (kv heads * head_dim, hidden)
+    LinearWeight<T, Device> v_proj;                  // (kv heads * head_dim, hidden)
+    LinearWeight<T, Device> o_proj;                  // (hidden, heads * head_dim)
     Tensor<const T, 1, Device> post_attention_norm;  // (hidden)
-    LinearWeight<T, Device> gate_proj;          // (intermediate, hidden)
-    LinearWeight<T, Device> up_proj;            // (intermediate, hidden)
-    LinearWeight<T, Device> down_proj;          // (hidden, intermediate)
+    LinearWeight<T, Device> gate_proj;               // (intermediate, hidden)
+    LinearWeight<T, Device> up_proj;                 // (intermediate, hidden)
+    LinearWeight<T, Device> down_proj;               // (hidden, intermediate)
   };
 
   void check_input(const Cache& cache, std::span<const std::int64_t> ids, const Sizes<2>& logits) const;
@@ -123,7 +125,7 @@ Decoder<T, Device>::Decoder(Context<Device>& ctx, ModelConfig config, WeightMap 
     return LinearWeight<T, Device>(ctx, weight, &bias);
   };
   const auto norm = [&](const std::string& name) {
-    return binder.take(name + ".weight", {hidden}).to(ctx, dtype_of<T>).template as<const T, 1, Device>();
+    return binder.take(name + ".weight", {hidden}).cast(ctx, dtype_of<T>).template as<const T, 1, Device>();
   };
 
   AnyTensor embedding_table = binder.take("model.embed_tokens.weight", {config_.vocab_size, hidden});
@@ -176,6 +178,7 @@ void Decoder<T, Device>::check_input(const Cache& cache, std::span<const std::in
                                      const Sizes<2>& logits) const {
   const auto tokens = static_cast<std::int64_t>(ids.size());
   if (tokens == 0) throw ValueError("forward: there are no tokens to read");
+  if (!cache.fits(config_)) throw ShapeError("forward: the cache was made for a model of another shape");
   if (logits[0] < 0 || logits[0] > tokens || logits[1] != config_.vocab_size) {
     throw ShapeError("forward: logits has shape " + shape_string(logits) + ", expected at most " +
                      std::to_string(tokens) + " rows of " + std::to_string(config_.vocab_size));
@@ -191,19 +194,20 @@ void Decoder<T, Device>::check_input(const Cache& cache, std::span<const std::in
 
 template <class T, DeviceTag Device>
 void Decoder<T, Device>::forward(Context<Device>& ctx, Cache& cache, std::span<const std::int64_t> ids,
-                                 View<float, 2, Device> logits,
-                                 const HiddenStateObserver<T, Device>& observer) const {
+                                 View<float, 2, Device> logits, const HiddenStateObserver<T, Device>& observer) const {
   check_input(cache, ids, logits.sizes());
   const std::int64_t before = cache.length();
-  const auto last_rows = static_cast<std::size_t>(std::max<std::int64_t>(logits.size(0), 1));
-  constexpr auto piece = static_cast<std::size_t>(max_tokens_at_once);
+  const auto tokens = static_cast<std::int64_t>(ids.size());
+  const std::int64_t first_row = tokens - logits.size(0);  // the token that the first row of logits belongs to
+  const std::int64_t piece = observer ? tokens : max_tokens_at_once;
   try {
-    // Whoever observes sees all tokens at once; otherwise only the last piece needs logits.
-    while (!observer && ids.size() > piece && ids.size() - piece >= last_rows) {
-      forward_piece(ctx, cache, ids.first(piece), logits.slice(0, 0, 0), {});
-      ids = ids.subspan(piece);
+    for (std::int64_t begin = 0; begin < tokens; begin += piece) {
+      const std::int64_t end = std::min(begin + piece, tokens);
+      const auto rows =
+          logits.slice(0, std::max<std::int64_t>(begin - first_row, 0), std::max<std::int64_t>(end - first_row, 0));
+      forward_piece(ctx, cache, ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
+                    rows, observer);
     }
-    forward_piece(ctx, cache, ids, logits, observer);
   } catch (...) {
     cache.truncate(before);
     throw;

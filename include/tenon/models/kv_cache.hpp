@@ -20,7 +20,7 @@ template <class T, DeviceTag Device>
 class KvCache {
  public:
   /// Room for `capacity` tokens. Throws ValueError for a capacity below 1 or above max_position_embeddings.
-  KvCache(Context<Device>& ctx, const ModelConfig& config, std::int64_t capacity) : capacity_(capacity) {
+  KvCache(Context<Device>& ctx, const ModelConfig& config, std::int64_t capacity) {
     if (capacity < 1 || capacity > config.max_position_embeddings) {
       throw ValueError("context length " + std::to_string(capacity) + " is not between 1 and the model's " +
                        std::to_string(config.max_position_embeddings) + " positions");
@@ -32,9 +32,35 @@ class KvCache {
     }
   }
 
+  KvCache(const KvCache&) = delete;  // two caches on one memory would overwrite each other: see clone
+  KvCache& operator=(const KvCache&) = delete;
+  KvCache(KvCache&&) = default;
+  KvCache& operator=(KvCache&&) = default;
+  ~KvCache() = default;
+
+  /// A second sequence that begins as this one, with memory of its own.
+  [[nodiscard]] KvCache clone(Context<Device>& ctx) const {
+    KvCache result;
+    result.length_ = length_;
+    for (const auto* from : {&keys_, &values_}) {
+      auto& to = from == &keys_ ? result.keys_ : result.values_;
+      for (const auto& tensor : *from) {
+        to.push_back(empty<T>(ctx, tensor.sizes()));
+        copy(ctx, to.back().slice(0, 0, length_), tensor.slice(0, 0, length_));
+      }
+    }
+    return result;
+  }
+
   /// Tokens held, and tokens that fit.
   [[nodiscard]] std::int64_t length() const noexcept { return length_; }
-  [[nodiscard]] std::int64_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] std::int64_t capacity() const noexcept { return keys_.front().size(0); }
+
+  /// Whether keys and values have the number of layers, heads and elements that the configuration has.
+  [[nodiscard]] bool fits(const ModelConfig& config) const noexcept {
+    return static_cast<std::int64_t>(keys_.size()) == config.num_hidden_layers &&
+           keys_.front().size(1) == config.num_key_value_heads && keys_.front().size(2) == config.head_dim;
+  }
 
   /// Forgets every token from `length` on. Throws ValueError for a length that is negative or above length().
   void truncate(std::int64_t length) {
@@ -58,9 +84,10 @@ class KvCache {
   void commit(std::int64_t tokens) noexcept { length_ += tokens; }
 
  private:
-  std::vector<Tensor<T, 3, Device>> keys_;
-  std::vector<Tensor<T, 3, Device>> values_;
-  std::int64_t capacity_ = 0;
+  KvCache() = default;
+
+  std::vector<Tensor<T, 3, Device>> keys_;    // one per layer: (capacity, kv heads, head_dim)
+  std::vector<Tensor<T, 3, Device>> values_;  // likewise
   std::int64_t length_ = 0;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -102,7 +103,7 @@ class LinearWeight {
 
   template <class W, std::size_t Rank>
   static Tensor<const W, Rank, Device> as_dtype(Context<Device>& ctx, const AnyTensor& tensor) {
-    return tensor.to(ctx, dtype_of<W>).template as<const W, Rank, Device>();
+    return tensor.cast(ctx, dtype_of<W>).template as<const W, Rank, Device>();
   }
 
   Form form_;
@@ -114,8 +115,6 @@ namespace detail {
 class WeightBinder {
  public:
   explicit WeightBinder(WeightMap weights) : weights_(std::move(weights)) {}
-
-  [[nodiscard]] bool has(std::string_view name) const { return weights_.contains(name); }
 
   /// Throws FormatError where the name is missing, the shape differs, or the dtype is no floating-point type.
   AnyTensor take(const std::string& name, const std::vector<std::int64_t>& sizes) {

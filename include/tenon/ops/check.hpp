@@ -10,7 +10,7 @@
 
 #include <tenon/core/config.hpp>
 #include <tenon/core/error.hpp>
-#include <tenon/tensor/shape.hpp>
+#include <tenon/tensor/layout.hpp>
 
 TENON_NAMESPACE_BEGIN
 namespace detail {
@@ -29,6 +29,18 @@ template <std::size_t Rank>
 void check_shape(std::string_view op, std::string_view argument, const std::array<std::int64_t, Rank>& sizes,
                  const std::array<std::int64_t, Rank>& expected, std::string_view why = {}) {
   if (sizes != expected) throw_shape(op, argument, sizes, expected, why);
+}
+
+/// Refuses an output in which several indices name one element: a stride of 0 in a dimension that is longer than 1.
+template <std::size_t Rank>
+void check_output(std::string_view op, std::string_view argument, const Layout<Rank>& layout) {
+  for (std::size_t i = 0; i < Rank; ++i) {
+    if (layout.sizes()[i] > 1 && layout.strides()[i] == 0) {
+      throw ShapeError(std::string(op) + ": " + std::string(argument) + " has shape " + shape_string(layout.sizes()) +
+                       " with strides " + shape_string(layout.strides()) +
+                       ", so several results would share one element");
+    }
+  }
 }
 
 /// Throws "embedding: ids[3] is 1600, not in [0, 1536)".

@@ -25,8 +25,8 @@ template <FloatElement T, WeightFor<T> W>
 void embedding(Context<Cpu>& ctx, View<T, 2, Cpu> out, std::type_identity_t<View<const std::int64_t, 1, Cpu>> index,
                View<W, 2, Cpu> weight);
 template <FloatElement T, WeightFor<T> W>
-void embedding(Context<Cuda>& ctx, View<T, 2, Cuda> out,
-               std::type_identity_t<View<const std::int64_t, 1, Cuda>> index, View<W, 2, Cuda> weight);
+void embedding(Context<Cuda>& ctx, View<T, 2, Cuda> out, std::type_identity_t<View<const std::int64_t, 1, Cuda>> index,
+               View<W, 2, Cuda> weight);
 
 TENON_NAMESPACE_END
 

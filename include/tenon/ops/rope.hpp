@@ -33,8 +33,8 @@ inline void check_rope(const Sizes<3>& out, const Sizes<3>& in, const Sizes<2>& 
 /// cos[t][i] and sin[t][i] of the angle pos_ids[t] / theta^(2 i / d), i < d / 2: cos and sin (tokens, d / 2), pos_ids
 /// (tokens). Angles are formed in float whatever the model's dtype, as Hugging Face forms them. One table serves every
 /// layer of a model. Throws ShapeError, and ValueError for a theta that is not positive.
-void rope_table(Context<Cpu>& ctx, View<float, 2, Cpu> cos, View<float, 2, Cpu> sin,
-                View<const std::int64_t, 1, Cpu> pos_ids, double theta);
+inline void rope_table(Context<Cpu>& ctx, View<float, 2, Cpu> cos, View<float, 2, Cpu> sin,
+                       View<const std::int64_t, 1, Cpu> pos_ids, double theta);
 void rope_table(Context<Cuda>& ctx, View<float, 2, Cuda> cos, View<float, 2, Cuda> sin,
                 View<const std::int64_t, 1, Cuda> pos_ids, double theta);
 

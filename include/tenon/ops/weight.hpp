@@ -12,7 +12,7 @@ TENON_NAMESPACE_BEGIN
 /// Weights of type W may be used in computations in T without a copy: the same type, or one that widens to T exactly.
 template <class W, class T>
 concept WeightFor = std::same_as<std::remove_const_t<W>, T> ||
-                    (std::same_as<T, float> &&
-                     (std::same_as<std::remove_const_t<W>, float16> || std::same_as<std::remove_const_t<W>, bfloat16>));
+    (std::same_as<T, float> &&
+     (std::same_as<std::remove_const_t<W>, float16> || std::same_as<std::remove_const_t<W>, bfloat16>));
 
 TENON_NAMESPACE_END

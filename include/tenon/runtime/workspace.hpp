@@ -4,10 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <memory>
-#include <new>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -39,7 +35,8 @@ class Workspace {
     template <class T>
     [[nodiscard]] T* allocate(std::size_t count) {
       const auto bytes = checked_mul(count, sizeof(T));
-      if (!bytes || *bytes > std::numeric_limits<std::size_t>::max() / 2) throw Error("workspace: more bytes asked for than there are addresses");
+      if (!bytes || *bytes > std::numeric_limits<std::size_t>::max() / 2)
+        throw Error("workspace: more bytes asked for than there are addresses");
       return reinterpret_cast<T*>(workspace_.take(*bytes));
     }
     /// The same for a count that is a size of a tensor.
@@ -62,37 +59,26 @@ class Workspace {
   /// Bytes that the workspace holds, used or not.
   [[nodiscard]] std::size_t capacity() const noexcept {
     std::size_t sum = 0;
-    for (const Block& block : blocks_) sum += block.size;
+    for (const Storage<Cpu>& block : blocks_) sum += block.bytes();
     return sum;
   }
 
  private:
-  struct AlignedDelete {
-    void operator()(std::byte* block) const noexcept { ::operator delete(block, std::align_val_t{storage_alignment}); }
-  };
-  struct Block {
-    std::unique_ptr<std::byte, AlignedDelete> data;
-    std::size_t size = 0;
-  };
-
   static constexpr std::size_t smallest_block = std::size_t{256} << 10;
 
   std::byte* take(std::size_t bytes) {
     bytes = align_up(bytes, storage_alignment);
-    if (top_.block < blocks_.size() && blocks_[top_.block].size - top_.used < bytes) {
+    if (top_.block < blocks_.size() && blocks_[top_.block].bytes() - top_.used < bytes) {
       ++top_.block;  // what is left of this block stays unused until the scope ends
       top_.used = 0;
     }
-    if (top_.block == blocks_.size() || blocks_[top_.block].size < bytes) {
+    if (top_.block == blocks_.size() || blocks_[top_.block].bytes() < bytes) {
       // Blocks from here on are unused: replace them by one that is large enough.
       blocks_.resize(top_.block);
-      const std::size_t size = std::max({bytes, smallest_block, 2 * capacity()});
-      auto* data = static_cast<std::byte*>(::operator new(size, std::align_val_t{storage_alignment}, std::nothrow));
-      if (data == nullptr) throw Error("cannot allocate " + std::to_string(size) + " bytes of CPU workspace");
-      blocks_.push_back({std::unique_ptr<std::byte, AlignedDelete>(data), size});
+      blocks_.push_back(detail::allocate_host_block(std::max({bytes, smallest_block, 2 * capacity()})));
       top_ = {blocks_.size() - 1, 0};
     }
-    std::byte* result = blocks_[top_.block].data.get() + top_.used;
+    std::byte* result = blocks_[top_.block].data() + top_.used;
     top_.used += bytes;
     return result;
   }
@@ -106,11 +92,14 @@ class Workspace {
   void merge() noexcept {
     const std::size_t size = capacity();
     blocks_.clear();
-    auto* data = static_cast<std::byte*>(::operator new(size, std::align_val_t{storage_alignment}, std::nothrow));
-    if (data != nullptr) blocks_.push_back({std::unique_ptr<std::byte, AlignedDelete>(data), size});
+    try {
+      blocks_.push_back(detail::allocate_host_block(size));
+    } catch (...) {
+      blocks_.clear();  // memory is short: the next call asks for what it needs
+    }
   }
 
-  std::vector<Block> blocks_;
+  std::vector<Storage<Cpu>> blocks_;
   Mark top_;
 };
 

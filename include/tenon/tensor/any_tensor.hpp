@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -159,13 +161,12 @@ class AnyTensor {
   /// Throws ShapeError for another rank.
   template <std::size_t MaxRank = 4, class Visitor>
   decltype(auto) visit(Visitor&& visitor) const {
-    return visit_dtype(dtype_, [&]<class T>(std::type_identity<T>) -> decltype(auto) {
-      return visit_rank<T, 0, MaxRank>(visitor);
-    });
+    return visit_dtype(
+        dtype_, [&]<class T>(std::type_identity<T>) -> decltype(auto) { return visit_rank<T, 0, MaxRank>(visitor); });
   }
 
   /// Row-major with the elements converted to `dtype`; shared where nothing has to change.
-  [[nodiscard]] AnyTensor to(Context<Cpu>& ctx, DType dtype) const {
+  [[nodiscard]] AnyTensor cast(Context<Cpu>& ctx, DType dtype) const {
     if (dtype == dtype_ && is_contiguous()) return *this;
     AnyTensor result = empty(ctx, dtype, sizes_);
     if (result.numel() == 0) return result;
@@ -178,7 +179,7 @@ class AnyTensor {
   }
   /// The same elements on the device of `ctx`: a CPU tensor is there already.
   [[nodiscard]] AnyTensor to(Context<Cpu>&) const { return *this; }
-  [[nodiscard]] AnyTensor contiguous(Context<Cpu>& ctx) const { return to(ctx, dtype_); }
+  [[nodiscard]] AnyTensor contiguous(Context<Cpu>& ctx) const { return cast(ctx, dtype_); }
 
  private:
   static std::size_t byte_count(DType dtype, std::span<const std::int64_t> sizes) {
@@ -222,7 +223,8 @@ class AnyTensor {
     }
     const std::int64_t to_step = target.strides_[dim] * static_cast<std::int64_t>(dtype_size(target.dtype_));
     const std::int64_t from_step = strides_[dim] * static_cast<std::int64_t>(dtype_size(dtype_));
-    for (std::int64_t i = 0; i < sizes_[dim]; ++i) convert_rows(target, dim + 1, to + i * to_step, from + i * from_step);
+    for (std::int64_t i = 0; i < sizes_[dim]; ++i)
+      convert_rows(target, dim + 1, to + i * to_step, from + i * from_step);
   }
 
   Storage<Cpu> storage_;

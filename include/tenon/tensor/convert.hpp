@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include <tenon/core/config.hpp>
@@ -15,7 +16,18 @@
 TENON_NAMESPACE_BEGIN
 namespace detail {
 
-/// Element conversion: narrowing floats round to nearest even, everything else is static_cast (bool: not equal zero).
+/// Float to integer: towards zero, out of range to the nearest limit, NaN to 0.
+template <std::integral To, std::floating_point From>
+constexpr To saturate(From value) noexcept {
+  constexpr From lowest = static_cast<From>(std::numeric_limits<To>::min());  // a power of two: exact
+  constexpr From beyond = -lowest == 0 ? static_cast<From>(std::numeric_limits<To>::max()) + 1 : -lowest;
+  if (value != value) return 0;
+  if (value < lowest) return std::numeric_limits<To>::min();
+  return value >= beyond ? std::numeric_limits<To>::max() : static_cast<To>(value);
+}
+
+/// Element conversion: narrowing floats round to nearest even, floats become integers as `saturate` says, bool is
+/// "not zero", and between integers static_cast.
 template <class To, class From>
 constexpr To convert(From value) noexcept {
   if constexpr (std::same_as<To, From>) {
@@ -27,7 +39,9 @@ constexpr To convert(From value) noexcept {
   } else if constexpr (std::is_class_v<To>) {
     return To(static_cast<double>(value));  // rounds once, where float would round before
   } else if constexpr (std::is_class_v<From>) {
-    return static_cast<To>(static_cast<float>(value));
+    return convert<To>(static_cast<float>(value));
+  } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
+    return saturate<To>(value);
   } else {
     return static_cast<To>(value);
   }

@@ -1,5 +1,4 @@
-// copy: elements from one view to another, converting the dtype on the way. Declared here for every pair of devices
-// that a build has; the CPU's definition is here too, since tensors cannot do without it.
+// copy: elements from one view to another on the CPU, converting the dtype on the way.
 #pragma once
 
 #include <cstddef>
@@ -48,8 +47,7 @@ void copy_recursive(To* to, const Layout<Rank>& to_layout, const From* from, con
 /// Copies `src` to `dst`, both of one shape and any strides, on one thread. Shapes that differ throw ShapeError.
 /// The two may be the same elements, but must not overlap otherwise.
 template <class T, std::size_t Rank, class U>
-  requires(!std::is_const_v<T>)
-void copy(Context<Cpu>&, View<T, Rank, Cpu> dst, View<U, Rank, Cpu> src) {
+requires(!std::is_const_v<T>) void copy(Context<Cpu>&, View<T, Rank, Cpu> dst, View<U, Rank, Cpu> src) {
   using From = std::remove_cv_t<U>;
   if (dst.sizes() != src.sizes()) {
     throw ShapeError("copy: dst has shape " + shape_string(dst.sizes()) + ", but src has shape " +

@@ -26,9 +26,9 @@ void check_eigen_strides(const Sizes<Rank>& sizes, const Sizes<Rank>& strides) {
 }  // namespace detail
 
 template <class T>
-using EigenMatrixMap =
-    Eigen::Map<detail::EigenBase<T, Eigen::Matrix<std::remove_cv_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>,
-               Eigen::Unaligned, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>>;
+using EigenMatrixMap = Eigen::Map<
+    detail::EigenBase<T, Eigen::Matrix<std::remove_cv_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>,
+    Eigen::Unaligned, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>>;
 template <class T>
 using EigenVectorMap = Eigen::Map<detail::EigenBase<T, Eigen::Matrix<std::remove_cv_t<T>, Eigen::Dynamic, 1>>,
                                   Eigen::Unaligned, Eigen::InnerStride<Eigen::Dynamic>>;
@@ -36,7 +36,7 @@ using EigenVectorMap = Eigen::Map<detail::EigenBase<T, Eigen::Matrix<std::remove
 /// A matrix map on the elements of the view, rows and columns as in the tensor; it must not outlive them. For Eigen's
 /// own scalar types (float, double, integers). Throws ShapeError for negative strides.
 template <class T>
-  requires std::is_arithmetic_v<T>
+requires std::is_arithmetic_v<T>
 [[nodiscard]] EigenMatrixMap<T> as_eigen(const View<T, 2, Cpu>& view) {
   detail::check_eigen_strides(view.sizes(), view.strides());
   return {view.data(), view.size(0), view.size(1),
@@ -44,7 +44,7 @@ template <class T>
 }
 /// The same for a column vector.
 template <class T>
-  requires std::is_arithmetic_v<T>
+requires std::is_arithmetic_v<T>
 [[nodiscard]] EigenVectorMap<T> as_eigen(const View<T, 1, Cpu>& view) {
   detail::check_eigen_strides(view.sizes(), view.strides());
   return {view.data(), view.size(0), Eigen::InnerStride<Eigen::Dynamic>(view.stride(0))};

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include <tenon/core/config.hpp>
 #include <tenon/tensor/shape.hpp>
@@ -45,8 +46,9 @@ class Layout {
 
   [[nodiscard]] TENON_HD constexpr const Sizes<Rank>& sizes() const noexcept { return sizes_; }
   [[nodiscard]] TENON_HD constexpr const Sizes<Rank>& strides() const noexcept { return strides_; }
-  [[nodiscard]] TENON_HD constexpr std::int64_t size(std::size_t dim) const noexcept { return sizes_[dim]; }
-  [[nodiscard]] TENON_HD constexpr std::int64_t stride(std::size_t dim) const noexcept { return strides_[dim]; }
+  /// Size or stride of one dimension, negative ones counted from the end; a dimension out of range is not caught.
+  [[nodiscard]] TENON_HD constexpr std::int64_t size(std::int64_t dim) const noexcept { return sizes_[wrap(dim)]; }
+  [[nodiscard]] TENON_HD constexpr std::int64_t stride(std::int64_t dim) const noexcept { return strides_[wrap(dim)]; }
 
   [[nodiscard]] TENON_HD constexpr std::int64_t numel() const noexcept {
     std::int64_t count = 1;
@@ -59,8 +61,7 @@ class Layout {
 
   /// Offset of an element in elements; indices are not checked.
   template <std::integral... I>
-    requires(sizeof...(I) == Rank)
-  [[nodiscard]] TENON_HD constexpr std::int64_t offset(I... index) const noexcept {
+  requires(sizeof...(I) == Rank) [[nodiscard]] TENON_HD constexpr std::int64_t offset(I... index) const noexcept {
     std::int64_t sum = 0;
     std::size_t dim = 0;
     ((sum += static_cast<std::int64_t>(index) * strides_[dim++]), ...);
@@ -76,7 +77,7 @@ class Layout {
     return Layout<NewRank>(sizes, strides);
   }
 
-  /// Dimension i of the result is dimension order[i] of this one.
+  /// Dimension i of the result is dimension order[i] of this one. Throws ShapeError for no permutation of 0 … Rank - 1.
   [[nodiscard]] Layout permute(const Sizes<Rank>& order) const {
     detail::check_permutation(order);
     Layout result;
@@ -100,9 +101,8 @@ class Layout {
   [[nodiscard]] Sublayout<Rank> slice(std::int64_t dim, std::int64_t start, std::int64_t end,
                                       std::int64_t step = 1) const;
 
-  /// One index of one dimension; the dimension disappears.
-  [[nodiscard]] Sublayout<Rank - 1> select(std::int64_t dim, std::int64_t index) const
-    requires(Rank > 0);
+  /// One index of one dimension; the dimension disappears. Throws IndexError, also for a negative index.
+  [[nodiscard]] Sublayout<Rank - 1> select(std::int64_t dim, std::int64_t index) const requires(Rank > 0);
 
   /// A new dimension of size 1 before position `dim`; -1 appends it.
   [[nodiscard]] Layout<Rank + 1> unsqueeze(std::int64_t dim) const {
@@ -118,9 +118,7 @@ class Layout {
   }
 
   /// Removes a dimension of size 1; throws ShapeError where the size is another.
-  [[nodiscard]] Layout<Rank - 1> squeeze(std::int64_t dim) const
-    requires(Rank > 0)
-  {
+  [[nodiscard]] Layout<Rank - 1> squeeze(std::int64_t dim) const requires(Rank > 0) {
     const std::size_t at = detail::wrap_dim("squeeze", dim, Rank);
     if (sizes_[at] != 1) {
       throw ShapeError("squeeze: dimension " + std::to_string(at) + " of shape " + shape_string(sizes_) +
@@ -148,9 +146,11 @@ class Layout {
   template <std::size_t>
   friend class Layout;
 
-  [[nodiscard]] Layout<Rank - 1> remove(std::size_t dim) const
-    requires(Rank > 0)
-  {
+  static TENON_HD constexpr std::size_t wrap(std::int64_t dim) noexcept {
+    return static_cast<std::size_t>(dim < 0 ? dim + static_cast<std::int64_t>(Rank) : dim);
+  }
+
+  [[nodiscard]] Layout<Rank - 1> remove(std::size_t dim) const requires(Rank > 0) {
     Sizes<Rank - 1> sizes{};
     Sizes<Rank - 1> strides{};
     for (std::size_t i = 0, to = 0; i < Rank; ++i) {
@@ -184,9 +184,7 @@ Sublayout<Rank> Layout<Rank>::slice(std::int64_t dim, std::int64_t start, std::i
 }
 
 template <std::size_t Rank>
-Sublayout<Rank - 1> Layout<Rank>::select(std::int64_t dim, std::int64_t index) const
-  requires(Rank > 0)
-{
+Sublayout<Rank - 1> Layout<Rank>::select(std::int64_t dim, std::int64_t index) const requires(Rank > 0) {
   const std::size_t at = detail::wrap_dim("select", dim, Rank);
   detail::check_select(sizes_[at], index);
   return {remove(at), index * strides_[at]};

@@ -1,6 +1,7 @@
 // Tensors as text that a person can read: shape, strides, dtype, device, and the values with the middle left out.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>

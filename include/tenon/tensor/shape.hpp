@@ -166,11 +166,11 @@ inline void view_strides(std::span<const std::int64_t> sizes, std::span<const st
                          std::span<const std::int64_t> new_sizes, std::span<std::int64_t> new_strides) {
   ViewConflict conflict;
   if (try_view_strides(sizes, strides, new_sizes, new_strides, &conflict)) return;
-  throw ShapeError("view: shape " + shape_string(sizes) + " with strides " + shape_string(strides) +
-                   " cannot become " + shape_string(new_sizes) + " without a copy, because dimensions " +
-                   std::to_string(conflict.dim) + " and " + std::to_string(conflict.dim + 1) +
-                   " cannot be merged: stride " + std::to_string(strides[conflict.dim]) + " is not " +
-                   std::to_string(conflict.needed) + "; reshape copies");
+  throw ShapeError("view: shape " + shape_string(sizes) + " with strides " + shape_string(strides) + " cannot become " +
+                   shape_string(new_sizes) + " without a copy, because dimensions " + std::to_string(conflict.dim) +
+                   " and " + std::to_string(conflict.dim + 1) + " cannot be merged: stride " +
+                   std::to_string(strides[conflict.dim]) + " is not " + std::to_string(conflict.needed) +
+                   "; reshape copies");
 }
 
 inline void check_slice(std::int64_t dim_size, std::int64_t start, std::int64_t end, std::int64_t step) {

@@ -52,7 +52,7 @@ inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
 struct AlignedDelete {
   std::size_t alignment;
-  void operator()(std::byte* block) const noexcept { ::operator delete(block, std::align_val_t{alignment}); }
+  void operator()(std::byte* block) const noexcept { ::operator delete (block, std::align_val_t{alignment}); }
 };
 
 /// Uninitialised memory of the CPU. Pages are not touched, so memory that is never written costs nothing.
@@ -63,8 +63,8 @@ inline Storage<Cpu> allocate_host_block(std::size_t bytes) {
   // the address space; the aligned operator new of some libraries would round such a size up to zero.
   void* block = bytes > std::numeric_limits<std::size_t>::max() / 2
                     ? nullptr
-                    : ::operator new(align_up(bytes + storage_alignment, storage_alignment), std::align_val_t{alignment},
-                                     std::nothrow);
+                    : ::operator new (align_up(bytes + storage_alignment, storage_alignment),
+                                      std::align_val_t{alignment}, std::nothrow);
   if (block == nullptr) throw Error("cannot allocate " + std::to_string(bytes) + " bytes of CPU memory");
   auto* data = static_cast<std::byte*>(block);
 #ifdef __linux__

@@ -1,6 +1,8 @@
 // Tensor<T, Rank, Device>: shared storage + layout.
 #pragma once
 
+#include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -30,15 +32,13 @@ class Tensor : public View<T, Rank, Device> {
       : Base(data, layout), storage_(std::move(storage)) {}
 
   template <class U>
-    requires(std::same_as<const U, T> && !std::is_const_v<U>)
-  Tensor(const Tensor<U, Rank, Device>& other) : Base(other), storage_(other.storage()) {}
+  requires(std::same_as<const U, T> && !std::is_const_v<U>) Tensor(const Tensor<U, Rank, Device>& other)
+      : Base(other), storage_(other.storage()) {}
 
   [[nodiscard]] const Storage<Device>& storage() const noexcept { return storage_; }
 
   /// Copies `host` (row-major, numel() elements in CPU memory) into the elements. Throws ShapeError for another count.
-  void load(Context<Device>& ctx, std::span<const std::remove_cv_t<T>> host) const
-    requires(!std::is_const_v<T>)
-  {
+  void load(Context<Device>& ctx, std::span<const std::remove_cv_t<T>> host) const requires(!std::is_const_v<T>) {
     if (static_cast<std::int64_t>(host.size()) != this->numel()) {
       throw ShapeError("load: " + std::to_string(host.size()) + " elements do not fill shape " +
                        shape_string(this->sizes()));
@@ -64,18 +64,14 @@ class Tensor : public View<T, Rank, Device> {
     const auto sub = this->layout().slice(dim, start, end, step);
     return with(sub.layout, sub.offset);
   }
-  [[nodiscard]] Tensor<T, Rank - 1, Device> select(std::int64_t dim, std::int64_t index) const
-    requires(Rank > 0)
-  {
+  [[nodiscard]] Tensor<T, Rank - 1, Device> select(std::int64_t dim, std::int64_t index) const requires(Rank > 0) {
     const auto sub = this->layout().select(dim, index);
     return with(sub.layout, sub.offset);
   }
   [[nodiscard]] Tensor<T, Rank + 1, Device> unsqueeze(std::int64_t dim) const {
     return with(this->layout().unsqueeze(dim));
   }
-  [[nodiscard]] Tensor<T, Rank - 1, Device> squeeze(std::int64_t dim) const
-    requires(Rank > 0)
-  {
+  [[nodiscard]] Tensor<T, Rank - 1, Device> squeeze(std::int64_t dim) const requires(Rank > 0) {
     return with(this->layout().squeeze(dim));
   }
   [[nodiscard]] Tensor expand(const Sizes<Rank>& sizes) const { return with(this->layout().expand(sizes)); }
@@ -102,7 +98,8 @@ class Tensor : public View<T, Rank, Device> {
     }
     return Tensor<T, N, Device>(clone(ctx).view(sizes));
   }
-  /// Converts every element: to nearest even between floating-point types, as static_cast does otherwise.
+  /// Converts every element: to nearest even between floating-point types; from those to integers towards zero, at most
+  /// to the type's limits, NaN to 0.
   template <class U>
   [[nodiscard]] Tensor<U, Rank, Device> cast(Context<Device>& ctx) const {
     auto result = detail::allocate_tensor<U>(ctx, this->sizes());

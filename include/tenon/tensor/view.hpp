@@ -1,6 +1,7 @@
 // View<T, Rank, Device>: pointer + layout, not owning, trivially copyable. What operators and kernels take.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +21,7 @@ TENON_NAMESPACE_BEGIN
 /// Views share no state: any number of threads may hold views of the same elements, and writing follows the usual rule
 /// of C++ for the elements themselves.
 template <class T, std::size_t Rank, DeviceTag Device = Cpu>
-  requires Element<T>
+requires Element<T>
 class View {
  public:
   using element_type = T;
@@ -38,15 +39,15 @@ class View {
 
   /// View of T to view of const T.
   template <class U>
-    requires(std::same_as<const U, T> && !std::is_const_v<U>)
-  TENON_HD View(const View<U, Rank, Device>& other) noexcept : data_(other.data()), layout_(other.layout()) {}
+  requires(std::same_as<const U, T> && !std::is_const_v<U>) TENON_HD View(const View<U, Rank, Device>& other)
+  noexcept : data_(other.data()), layout_(other.layout()) {}
 
   [[nodiscard]] TENON_HD T* data() const noexcept { return data_; }
   [[nodiscard]] TENON_HD const Layout<Rank>& layout() const noexcept { return layout_; }
   [[nodiscard]] TENON_HD const Sizes<Rank>& sizes() const noexcept { return layout_.sizes(); }
   [[nodiscard]] TENON_HD const Sizes<Rank>& strides() const noexcept { return layout_.strides(); }
-  [[nodiscard]] TENON_HD std::int64_t size(std::size_t dim) const noexcept { return layout_.size(dim); }
-  [[nodiscard]] TENON_HD std::int64_t stride(std::size_t dim) const noexcept { return layout_.stride(dim); }
+  [[nodiscard]] TENON_HD std::int64_t size(std::int64_t dim) const noexcept { return layout_.size(dim); }
+  [[nodiscard]] TENON_HD std::int64_t stride(std::int64_t dim) const noexcept { return layout_.stride(dim); }
   [[nodiscard]] TENON_HD std::int64_t numel() const noexcept { return layout_.numel(); }
   [[nodiscard]] bool empty() const noexcept { return numel() == 0; }
   [[nodiscard]] bool is_contiguous() const noexcept { return layout_.is_contiguous(); }
@@ -54,22 +55,19 @@ class View {
 
   /// Address of an element, on any device; indices are not checked.
   template <std::integral... I>
-    requires(sizeof...(I) == Rank)
-  [[nodiscard]] TENON_HD T* ptr(I... index) const noexcept {
+  requires(sizeof...(I) == Rank) [[nodiscard]] TENON_HD T* ptr(I... index) const noexcept {
     return data_ + layout_.offset(index...);
   }
 
   /// The element itself; indices are not checked.
   template <std::integral... I>
-    requires(sizeof...(I) == Rank && std::same_as<Device, Cpu>)
-  [[nodiscard]] T& operator()(I... index) const noexcept {
+  requires(sizeof...(I) == Rank && std::same_as<Device, Cpu>) [[nodiscard]] T& operator()(I... index) const noexcept {
     return data_[layout_.offset(index...)];
   }
 
   /// The element itself; throws IndexError for an index out of range.
   template <std::integral... I>
-    requires(sizeof...(I) == Rank && std::same_as<Device, Cpu>)
-  [[nodiscard]] T& at(I... index) const {
+  requires(sizeof...(I) == Rank && std::same_as<Device, Cpu>) [[nodiscard]] T& at(I... index) const {
     const Sizes<Rank> indices{static_cast<std::int64_t>(index)...};
     for (std::size_t i = 0; i < Rank; ++i) {
       if (indices[i] < 0 || indices[i] >= size(i)) {
@@ -97,16 +95,12 @@ class View {
     const auto sub = layout_.slice(dim, start, end, step);
     return {data_ + sub.offset, sub.layout};
   }
-  [[nodiscard]] View<T, Rank - 1, Device> select(std::int64_t dim, std::int64_t index) const
-    requires(Rank > 0)
-  {
+  [[nodiscard]] View<T, Rank - 1, Device> select(std::int64_t dim, std::int64_t index) const requires(Rank > 0) {
     const auto sub = layout_.select(dim, index);
     return {data_ + sub.offset, sub.layout};
   }
   [[nodiscard]] View<T, Rank + 1, Device> unsqueeze(std::int64_t dim) const { return {data_, layout_.unsqueeze(dim)}; }
-  [[nodiscard]] View<T, Rank - 1, Device> squeeze(std::int64_t dim) const
-    requires(Rank > 0)
-  {
+  [[nodiscard]] View<T, Rank - 1, Device> squeeze(std::int64_t dim) const requires(Rank > 0) {
     return {data_, layout_.squeeze(dim)};
   }
   [[nodiscard]] View expand(const Sizes<Rank>& sizes) const { return {data_, layout_.expand(sizes)}; }

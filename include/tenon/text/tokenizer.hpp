@@ -1,6 +1,6 @@
 // The tokenizer: text to token ids and back, driven by a Hugging Face tokenizer.json.
 //
-//   const auto tokenizer = tenon::Tokenizer::from_file("path/to/model");
+//   const auto tokenizer = tenon::Tokenizer::from_folder("path/to/model");
 //   std::vector<std::int64_t> ids = tokenizer.encode("Hello");
 //   std::string text = tokenizer.decode(ids);
 #pragma once
@@ -8,19 +8,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <tenon/core/config.hpp>
 #include <tenon/core/error.hpp>
+#include <tenon/io/file_map.hpp>
+#include <tenon/io/json.hpp>
 #include <tenon/text/tokenizer_build.hpp>
 #include <tenon/text/tokenizer_data.hpp>
 #include <tenon/text/tokenizer_json.hpp>
@@ -43,9 +43,12 @@ struct EncodeOptions {
 /// the tables, and any number of threads may use one object, or copies of it, at once.
 class Tokenizer {
  public:
-  /// Reads a tokenizer.json, or the tokenizer.json of a folder. Throws FileError if it cannot be read, and FormatError
+  /// Reads a tokenizer.json. Throws FileError if it cannot be read, and FormatError
   /// naming the file and the field if it is malformed or asks for a step that is not known.
   static Tokenizer from_file(const std::filesystem::path& path);
+
+  /// The tokenizer.json of a model folder.
+  static Tokenizer from_folder(const std::filesystem::path& folder) { return from_file(folder / "tokenizer.json"); }
 
   /// The same from the text of a tokenizer.json; `name` stands for the file in error messages.
   static Tokenizer from_json(std::string_view json, const std::string& name = "tokenizer.json");
@@ -91,18 +94,7 @@ class Tokenizer {
 };
 
 inline Tokenizer Tokenizer::from_file(const std::filesystem::path& path) {
-  std::error_code ignored;
-  const std::filesystem::path file = std::filesystem::is_directory(path, ignored) ? path / "tokenizer.json" : path;
-  if (std::filesystem::is_directory(file, ignored)) throw FileError("'" + file.string() + "' is a folder, not a file");
-  std::ifstream stream(file, std::ios::binary | std::ios::ate);
-  if (!stream) throw FileError("cannot open the tokenizer file '" + file.string() + "'");
-  const std::streamoff size = stream.tellg();
-  std::string json(size > 0 ? static_cast<std::size_t>(size) : 0, '\0');
-  stream.seekg(0);
-  if (size < 0 || !stream.read(json.data(), static_cast<std::streamsize>(json.size()))) {
-    throw FileError("cannot read the tokenizer file '" + file.string() + "'");
-  }
-  return from_json(json, file.string());
+  return from_json(read_text_file(path, JsonLimits{}.max_bytes), path.string());
 }
 
 inline Tokenizer Tokenizer::from_json(std::string_view json, const std::string& name) {

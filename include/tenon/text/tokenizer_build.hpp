@@ -26,7 +26,7 @@ inline constexpr std::uint64_t max_token_ids = std::uint64_t{1} << 22;
 
 inline std::uint32_t checked_token_id(const TokenizerJson& file, std::uint64_t id, std::string_view token) {
   if (id >= max_token_ids) {
-    file.fail("the id " + std::to_string(id) + " of token '" + std::string(token) + "' is too large");
+    file.fail("the id " + std::to_string(id) + " of token '" + shortened(token) + "' is too large");
   }
   return static_cast<std::uint32_t>(id);
 }
@@ -72,7 +72,7 @@ inline void build_vocabulary(TokenizerData& data, const TokenizerJson& file, con
     }
     if (!table.set(id, text)) file.fail("two tokens have the id " + std::to_string(id));
     const bool is_new = data.flags[id].literal ? data.unindexed.emplace(spelling, id).second : table.index(id);
-    if (!is_new) file.fail("the token '" + std::string(spelling) + "' is there twice");
+    if (!is_new) file.fail("the token '" + shortened(spelling) + "' is there twice");
   }
 }
 
@@ -106,7 +106,7 @@ inline void build_merges(TokenizerData& data, const TokenizerJson& file) {
       ids[2] = data.find(std::string(left) + std::string(right));
     }
     if (ids[0] == TokenTable::none || ids[1] == TokenTable::none || ids[2] == TokenTable::none) {
-      file.fail("merge " + std::to_string(i) + " ('" + std::string(left) + "' with '" + std::string(right) +
+      file.fail("merge " + std::to_string(i) + " ('" + shortened(left) + "' with '" + shortened(right) +
                 "') names a token that is not in the vocabulary");
     }
     data.model.merges.set(ids[0], ids[1], {static_cast<std::uint32_t>(i), ids[2]});
@@ -156,14 +156,15 @@ inline void build_added_tokens(TokenizerData& data, const TokenizerJson& file, c
     const std::uint32_t known = data.find(token.content);
     const std::string id = std::to_string(token.id);
     if (known != TokenTable::none && known != token.id) {
-      file.fail("the added token '" + token.content + "' has the id " + id + ", but also " + std::to_string(known));
+      file.fail("the added token '" + shortened(token.content) + "' has the id " + id + ", but also " +
+                std::to_string(known));
     }
     if (known == TokenTable::none) {
       std::string bytes;
       const bool literal = data.model.byte_level && !append_bytes_of_spelling(bytes, token.content);
       if (!data.model.table.set(token.id, data.model.byte_level && !literal ? bytes : token.content)) {
-        file.fail("the added token '" + token.content + "' has the id " + id + ", which '" + data.spelling(token.id) +
-                  "' has already");
+        file.fail("the added token '" + shortened(token.content) + "' has the id " + id + ", which '" +
+                  data.spelling(token.id) + "' has already");
       }
       data.flags[token.id].literal = literal;
       data.unindexed.emplace(token.content, token.id);

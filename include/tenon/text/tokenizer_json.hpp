@@ -13,6 +13,7 @@
 
 #include <tenon/core/config.hpp>
 #include <tenon/core/error.hpp>
+#include <tenon/io/json.hpp>
 
 TENON_NAMESPACE_BEGIN
 
@@ -210,6 +211,7 @@ class TokenizerJsonReader {
 
 /// Parses `json`; `name` stands for the file in messages. Throws FormatError if it is not JSON or not an object.
 inline TokenizerJson parse_tokenizer_json(std::string_view json, const std::string& name) {
+  check_json_text(json, name, JsonLimits{});
   TokenizerJson result;
   result.name = name;
   result.text.reserve(json.size() / 2);

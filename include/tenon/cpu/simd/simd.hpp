@@ -12,7 +12,7 @@
 //   fma(a, b, c)                       a * b + c, rounded once (portable: twice, unless the target has FMA)
 //   min(a, b) max(a, b)                b where either is NaN
 //   neg(a)
-//   any_less(a, b) any_nan(a)          bool
+//   any_nan(a)                         bool
 //   sum(v) max_element(v)              of all lanes, in a fixed order
 //   rounded_to<T>(v)                   v rounded to T (float16, bfloat16; float: unchanged), as float
 //   exp(v)                             within 2 ulp; exp(-inf) = 0, exp(inf) = inf, NaN stays NaN

@@ -30,7 +30,6 @@ TENON_SIMD_INLINE Float min(Float a, Float b) { return _mm256_min_ps(a, b); }
 TENON_SIMD_INLINE Float max(Float a, Float b) { return _mm256_max_ps(a, b); }
 TENON_SIMD_INLINE Float neg(Float a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f)); }
 
-TENON_SIMD_INLINE bool any_less(Float a, Float b) { return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LT_OQ)) != 0; }
 TENON_SIMD_INLINE bool any_nan(Float a) { return _mm256_movemask_ps(_mm256_cmp_ps(a, a, _CMP_UNORD_Q)) != 0; }
 
 TENON_SIMD_INLINE Float widen_bfloat16(__m128i bits) {

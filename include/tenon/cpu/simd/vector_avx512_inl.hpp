@@ -32,7 +32,6 @@ TENON_SIMD_INLINE Float min(Float a, Float b) { return _mm512_maskz_min_ps(all_l
 TENON_SIMD_INLINE Float max(Float a, Float b) { return _mm512_maskz_max_ps(all_lanes, a, b); }
 TENON_SIMD_INLINE Float neg(Float a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
 
-TENON_SIMD_INLINE bool any_less(Float a, Float b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ) != 0; }
 TENON_SIMD_INLINE bool any_nan(Float a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q) != 0; }
 
 TENON_SIMD_INLINE Float widen_bfloat16(__m256i bits) {

@@ -29,7 +29,6 @@ TENON_SIMD_INLINE Float min(Float a, Float b) { return a < b ? a : b; }
 TENON_SIMD_INLINE Float max(Float a, Float b) { return a > b ? a : b; }
 TENON_SIMD_INLINE Float neg(Float a) { return -a; }
 
-TENON_SIMD_INLINE bool any_less(Float a, Float b) { return a[0] < b[0] || a[1] < b[1] || a[2] < b[2] || a[3] < b[3]; }
 TENON_SIMD_INLINE bool any_nan(Float a) {
   return std::isnan(a[0]) || std::isnan(a[1]) || std::isnan(a[2]) || std::isnan(a[3]);
 }

@@ -113,7 +113,8 @@ TEST_CASE("A pattern that exhausts the fast engine's stack still matches", "[tok
 }
 
 TEST_CASE("A pattern that backtracks without bound ends in an error", "[tokenizer]") {
-  const std::string text = std::string(60, 'a') + "c b";
+  std::string text(60, 'a');
+  text.append("c b");
   const Regex regex("(?:a+)+b");
   RegexMatcher matcher(regex);
   std::size_t start = 0;

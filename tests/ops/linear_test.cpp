@@ -330,7 +330,7 @@ TEST_CASE("N17: a bfloat16 sum of 10000 uniforms does not stick", "[linear]") {
   }
 }
 
-TEST_CASE("N18: linear rounds once, at the end, also at the ends of float16's range", "[linear]") {
+TEST_CASE("linear rounds once, at the end, also at the ends of float16's range", "[linear]") {
   Context<Cpu> ctx(1);
   const float infinity = std::numeric_limits<float>::infinity();
   struct Case {

@@ -27,7 +27,7 @@ TEST_CASE("context: threads", "[context]") {
   CHECK(ctx.threads() == before);
 }
 
-TEST_CASE("context: the instruction set may be lowered, never raised above the processor's", "[context]") {
+TEST_CASE("E9: the instruction set may be lowered, never raised above the processor's", "[context]") {
   Context<Cpu> ctx(1);
   const SimdLevel best = tenon::detect_simd_level();
   CHECK(ctx.simd_level() == best);

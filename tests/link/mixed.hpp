@@ -1,0 +1,15 @@
+// Functions of files that are compiled with other flags than mixed_main.cpp.
+#pragma once
+
+#include <cstdint>
+#include <tenon/runtime/context.hpp>
+#include <tenon/tensor/tensor.hpp>
+
+/// In a file compiled for AVX2: a tensor that the caller frees.
+tenon::Tensor<float, 1> make_elsewhere(tenon::Context<tenon::Cpu>& ctx, std::int64_t count);
+/// Likewise: the sum of a tensor that the caller made.
+float sum_elsewhere(const tenon::Tensor<float, 1>& x);
+
+/// In a file compiled without OpenMP, which does not include this one: 3 · 4 by `linear`, and the threads of a context.
+float multiply_without_openmp();
+int threads_without_openmp();

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include <limits.hpp>
 #include <tenon/ops/linear.hpp>
 #include <tenon/tensor/tensor.hpp>
 
@@ -59,33 +60,6 @@ bool apply_arguments(benchmark::State& state, CpuContext& ctx) {
   return true;
 }
 
-// Bytes per second of reading `data`, all of it, once.
-double read_rate(CpuContext& ctx, const std::byte* data, std::int64_t bytes) {
-  constexpr std::int64_t unit = 4096;  // floats
-  const auto* floats = reinterpret_cast<const float*>(data);
-  const std::int64_t units = bytes / 4 / unit;
-  const auto start = std::chrono::steady_clock::now();
-  tenon::parallel_for(ctx, units, 1, [&](std::int64_t begin, std::int64_t end) {
-    tenon::detail::visit_simd_level(ctx.simd_level(), [&](auto level) {
-      benchmark::DoNotOptimize(read_all(level, floats + begin * unit, (end - begin) * unit));
-    });
-  });
-  return static_cast<double>(units * unit * 4) / bench::seconds_since(start);
-}
-
-// Operations per second of multiply-adds in registers, over about as long as a round of the product takes: a shared
-// machine interrupts both alike.
-double multiply_add_rate(CpuContext& ctx) {
-  constexpr std::int64_t rounds = 10'000'000;
-  const auto start = std::chrono::steady_clock::now();
-  tenon::parallel_run(ctx.threads(), [&](int) {
-    tenon::detail::visit_simd_level(ctx.simd_level(),
-                                    [&](auto level) { benchmark::DoNotOptimize(multiply_add(level, rounds, 0.5f)); });
-  });
-  const std::int64_t width = ctx.simd_level() == SimdLevel::avx512 ? 16 : 8;
-  return 2.0 * 16.0 * static_cast<double>(rounds * width * ctx.threads()) / bench::seconds_since(start);
-}
-
 // m rows against more weights than any cache holds, each read once.
 template <class T>
 void decode(benchmark::State& state, std::int64_t m, std::int64_t n, std::int64_t k) {
@@ -98,7 +72,8 @@ void decode(benchmark::State& state, std::int64_t m, std::int64_t n, std::int64_
   std::vector<double> shares;
   for ([[maybe_unused]] auto _ : state) {
     state.PauseTiming();
-    const double read = read_rate(ctx, weights.storage().data(), static_cast<std::int64_t>(bytes));
+    const double read = limits::read_rate(ctx, reinterpret_cast<const float*>(weights.storage().data()),
+                                          static_cast<std::int64_t>(bytes) / (limits::read_block * 4));
     state.ResumeTiming();
     const auto start = std::chrono::steady_clock::now();
     for (std::int64_t i = 0; i < weights.size(0); ++i) {
@@ -122,7 +97,7 @@ void prefill(benchmark::State& state, std::int64_t m, std::int64_t n, std::int64
   std::vector<double> shares;
   for ([[maybe_unused]] auto _ : state) {
     state.PauseTiming();
-    const double peak = multiply_add_rate(ctx);
+    const double peak = bench::fma_peak(ctx);
     state.ResumeTiming();
     const auto start = std::chrono::steady_clock::now();
     for (std::int64_t i = 0; i < weights.size(0); ++i) {

@@ -11,13 +11,10 @@
 #include <string>
 #include <vector>
 
+#include <limits.hpp>
 #include <tenon/core/dtype.hpp>
-#include <tenon/cpu/simd/simd.hpp>
 #include <tenon/runtime/parallel.hpp>
 #include <tenon/tensor/tensor.hpp>
-
-#define TENON_SIMD_BODY "operators_limits_inl.hpp"
-#include <tenon/cpu/simd/foreach_level.hpp>
 
 namespace bench {
 
@@ -39,47 +36,18 @@ std::string type_name() {
   return std::string(tenon::dtype_name(tenon::dtype_of<T>));
 }
 
-inline double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+using limits::seconds_since;
 
-/// Bytes per second of plain reading, by all threads of the context, from a buffer of 256 MiB; the best of a few
-/// rounds.
+/// Bytes per second of plain reading, by all threads of the context, from more memory than the caches hold.
 inline double read_bandwidth(CpuContext& ctx) {
-  constexpr std::int64_t unit = 4096;
-  constexpr std::int64_t units = 16384;
-  static const tenon::Tensor<float, 1> buffer = random_tensor<float, 1>(ctx, {unit * units});
-  double best = 0.0;
-  for (int round = 0; round < 2; ++round) {
-    const auto start = std::chrono::steady_clock::now();
-    tenon::parallel_for(ctx, units, 1, [&](std::int64_t begin, std::int64_t end) {
-      tenon::detail::visit_simd_level(ctx.simd_level(), [&](auto level) {
-        benchmark::DoNotOptimize(read_all(level, buffer.data() + begin * unit, (end - begin) * unit));
-      });
-    });
-    best = std::max(best, static_cast<double>(unit * units) * sizeof(float) / seconds_since(start));
-  }
-  return best;
+  static const std::int64_t blocks =
+      std::max(std::int64_t{1} << 28, 2 * limits::last_level_cache_bytes()) / (limits::read_block * 4);
+  static const tenon::Tensor<float, 1> buffer = random_tensor<float, 1>(ctx, {blocks * limits::read_block});
+  return limits::read_rate(ctx, buffer.data(), blocks);
 }
 
 /// Operations per second (a multiplication and an addition are two) of fma without memory, by all threads.
-inline double fma_peak(CpuContext& ctx) {
-  constexpr std::int64_t rounds = 4000000;
-  double best = 0.0;
-  for (int round = 0; round < 2; ++round) {
-    const auto start = std::chrono::steady_clock::now();
-    std::int64_t width = 1;
-    tenon::parallel_for(ctx, ctx.threads(), 1, [&](std::int64_t begin, std::int64_t end) {
-      tenon::detail::visit_simd_level(ctx.simd_level(), [&](auto level) {
-        for (std::int64_t i = begin; i < end; ++i) benchmark::DoNotOptimize(multiply_add(level, rounds, 0.5f));
-      });
-    });
-    width = ctx.simd_level() == tenon::SimdLevel::avx512 ? 16 : ctx.simd_level() == tenon::SimdLevel::avx2 ? 8 : 4;
-    const double operations = 2.0 * 16.0 * static_cast<double>(rounds * width * ctx.threads());
-    best = std::max(best, operations / seconds_since(start));
-  }
-  return best;
-}
+inline double fma_peak(CpuContext& ctx) { return limits::multiply_add_rate(ctx, 0.03); }
 
 /// Runs `body`, which handles `amount` bytes or operations, until the benchmark has its time. Returns the median over
 /// stretches of 50 ms of the share of `limit()`, which is measured before each of them.

@@ -24,26 +24,40 @@ for set in "$@"; do
   esac
 done
 
+version_reached() { # version_reached VERSION LEAST
+  [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]
+}
+
+# What CMake will take, $CXX or c++, has to know C++20 as g++ 12 and clang 14 do.
+cxx="${CXX:-c++}"
+compiler_fits() { # compiler_fits: quietly, so that "$cxx" may also be "ccache g++"
+  local macros clang gcc
+  macros="$($cxx -std=c++20 -dM -E -x c++ /dev/null 2> /dev/null)" || return 1
+  clang="$(sed -n 's/^#define __clang_major__ //p' <<< "$macros")"
+  gcc="$(sed -n 's/^#define __GNUC__ //p' <<< "$macros")"
+  if [ -n "$clang" ]; then version_reached "$clang" 14; else version_reached "${gcc:-0}" 12; fi
+}
+compiler_wanted="a C++20 compiler: g++ 12 or clang 14, or later, as c++ or named by CXX"
+
 # The build tool: either will do, ninja is quicker to see that nothing changed.
 if ! command -v ninja > /dev/null && ! command -v make > /dev/null; then packages+=(ninja-build); fi
 
 # --- Elsewhere than Debian: look for the commands and headers themselves ---
 if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
   missing=()
-  cxx="${CXX:-c++}"
-  command -v "$cxx" > /dev/null || missing+=("a C++20 compiler (g++ 12 or clang 14, or later)")
+  compiler_fits || missing+=("$compiler_wanted")
   command -v cmake > /dev/null || missing+=("CMake 3.25 or later")
   if [ ${#missing[@]} -eq 0 ]; then
     has() { # has HEADER...: whether the compiler finds one of them
       local header
       for header in "$@"; do
-        printf '#include <%s>\n' "$header" | "$cxx" -std=c++20 -fsyntax-only -x c++ ${CPPFLAGS:-} - 2> /dev/null && return
+        printf '#include <%s>\n' "$header" | $cxx -std=c++20 -fsyntax-only -x c++ ${CPPFLAGS:-} - 2> /dev/null && return
       done
       return 1
     }
     has Eigen/Core eigen3/Eigen/Core || missing+=("Eigen 3.4")
     has nlohmann/json.hpp || missing+=("nlohmann_json 3.10 or later")
-    printf '#define PCRE2_CODE_UNIT_WIDTH 8\n#include <pcre2.h>\n' | "$cxx" -fsyntax-only -x c++ - 2> /dev/null ||
+    printf '#define PCRE2_CODE_UNIT_WIDTH 8\n#include <pcre2.h>\n' | $cxx -fsyntax-only -x c++ - 2> /dev/null ||
       missing+=("PCRE2 10.30 or later")
     has utf8proc.h || missing+=("utf8proc 2")
     has CLI/CLI.hpp || missing+=("CLI11 2.1 or later")
@@ -61,7 +75,7 @@ installed() { # installed PACKAGE: also true for what provides it under another 
 missing=()
 for package in "${packages[@]}"; do
   case "$package" in
-    g++) command -v "${CXX:-c++}" > /dev/null && continue ;;
+    g++) compiler_fits && continue ;;
     cmake | clang-format | clang-tidy) command -v "$package" > /dev/null && continue ;;
     clang) command -v clang++ > /dev/null && continue ;;
   esac
@@ -76,23 +90,26 @@ if [ "$catch2" = yes ]; then
   done
 fi
 
-check_cmake() {
+check_tools() { # what is there, or was just installed, may still be too old
   local version
+  case " ${packages[*]-} " in *" g++ "*) ;; *) return 0 ;; esac
   version="$(cmake --version | sed -n '1s/.* //p')"
-  if [ "$(printf '%s\n3.25\n' "$version" | sort -V | head -n 1)" != 3.25 ]; then
-    die "CMake $version is too old: 3.25 or later is needed"
-  fi
+  version_reached "$version" 3.25 || die "CMake $version is too old: 3.25 or later is needed"
+  compiler_fits ||
+    die "the compiler $cxx is not there or too old; please install $compiler_wanted"
 }
 
 if [ ${#missing[@]} -eq 0 ] && [ "$catch2" = no ]; then
-  check_cmake
+  check_tools
   exit 0
 fi
 
 # --- Install ---
 root=()
 if [ "$(id -u)" -ne 0 ]; then
-  if command -v sudo > /dev/null && { [ -t 0 ] || sudo -n true 2> /dev/null; }; then
+  # Callers redirect standard input; sudo asks for a password on /dev/tty, where there is one and somebody reads.
+  can_ask() { [ -t 2 ] && { : < /dev/tty; } 2> /dev/null; }
+  if command -v sudo > /dev/null && { sudo -n true 2> /dev/null || can_ask; }; then
     root=(sudo)
   else
     wanted=("${missing[@]}")
@@ -103,7 +120,7 @@ fi
 log="$(mktemp)"
 scratch="$(mktemp -d)"
 chmod 755 "$scratch"
-trap 'rm -rf "$log" "$scratch"' EXIT
+trap 'rm -rf "$log" "$scratch" 2> /dev/null || true' EXIT
 apt() { # apt ARGUMENT...: quiet, never asks, waits for another apt to end
   ${root[@]+"${root[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o DPkg::Lock::Timeout=600 \
     -o APT::Get::Assume-Yes=true "$@" > "$log" 2>&1 < /dev/null
@@ -121,7 +138,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     apt install --no-install-recommends "${missing[@]}" || fail "apt-get could not install ${missing[*]}"
   fi
 fi
-check_cmake
+check_tools
 
 install_catch2() {
   # Where a release has Catch2 3 in its main archive, that is it.
@@ -134,8 +151,9 @@ install_catch2() {
   codename="$(. /etc/os-release && printf '%s' "${VERSION_CODENAME:-}")"
   [ -n "$codename" ] || return 1
   mirror() {
-    apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
-      awk -v release="$codename" '$2 == release { print $1; exit }'
+    # Debian's own archive: others use its code names too.
+    apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(CODENAME)|$(REPO_URI)' 'Created-By: Packages' |
+      awk -F '|' -v codename="$codename" '$1 == "Debian" && $2 == "Debian" && $3 == codename { print $4; exit }'
   }
   uri="$(mirror)"
   if [ -z "$uri" ]; then # apt lists only what it has downloaded

@@ -2,7 +2,7 @@
 # Chats with a Qwen2 model on the CPU. Installs what is missing, builds the chat program in build/chat, and runs it with
 # the arguments given; without --model it uses the small checkpoint in examples/models. The set-up talks on standard
 # error only, so that standard output has the program's answer and nothing else. A second call only checks that the
-# build is current.
+# build is current. Where the checkout cannot be written to, the build is in ~/.cache/tenon (XDG_CACHE_HOME).
 #
 #   examples/chat.sh
 #   examples/chat.sh --prompt "Tell me a story." --greedy
@@ -11,12 +11,18 @@ set -euo pipefail
 
 root="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)"
 build="$root/build/chat"
+if ! mkdir -p "$build" 2> /dev/null || [ ! -w "$build" ]; then
+  build="${XDG_CACHE_HOME:-${HOME:?is not set, and $root cannot be written to}/.cache}/tenon/chat-$(cksum <<< "$root" | tr -c '0-9\n' '-')"
+  if ! mkdir -p "$build" 2> /dev/null || [ ! -w "$build" ]; then
+    printf "tenon: neither '%s' nor '%s' can be written to, and the chat program has to be built\n" "$root/build/chat" "$build" >&2
+    exit 1
+  fi
+fi
 log="$build/setup.log"
 
 # Everything but the program itself: no standard input, and nothing on standard output.
 set_up() {
   "$root/cmake/install_dependencies.sh" chat
-  mkdir -p "$build"
   # Two calls at once: the second waits for the first to finish building.
   if command -v flock > /dev/null; then
     exec 9> "$build/setup.lock"

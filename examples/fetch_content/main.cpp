@@ -15,8 +15,7 @@ int main(int argc, char** argv) {
     const auto tokenizer = tenon::Tokenizer::from_folder(argv[1]);
 
     tenon::Sequence sequence(ctx, model);
-    tenon::TextOptions options;
-    options.sampling.greedy = true;
+    auto options = tenon::load_generation_defaults(argv[1], model.config(), tokenizer).text_options();
     options.max_new_tokens = 16;
     tenon::generate_text(sequence, tokenizer, tokenizer.encode(argv[2]), options, [](std::string_view piece) {
       std::cout << piece << std::flush;

@@ -5,6 +5,7 @@
 #include <tenon/tenon.hpp>
 
 #include <tenon/generate/generate_text.hpp>
+#include <tenon/generate/generation_defaults.hpp>
 #include <tenon/generate/logit_row.hpp>
 #include <tenon/generate/random.hpp>
 #include <tenon/generate/sampling_options.hpp>

@@ -1,4 +1,4 @@
-// The inline namespace that carries the ABI tag, and every macro that is not a version number.
+// The inline namespace that carries the ABI tag, and the macros of the library (cpu/simd/ has a few that end there).
 //
 // Rule: a macro may add names, never change a definition. What changes a body (today: whether OpenMP is compiled in)
 // is part of the inline namespace, so that two translation units that differ in it link to two sets of functions

@@ -14,7 +14,7 @@
 // A body expands to nothing where TENON_SIMD_NAMESPACE is not defined, so that it compiles when it is included alone.
 // It uses no lambda around vectors: GCC compiles a lambda for the default target.
 //
-// This file and the macros above are tenon's only exception to "no macros outside core/config.hpp".
+// These macros are an exception to "no macros outside core/config.hpp"; none is left defined.
 
 #ifdef TENON_SIMD_BODY
 

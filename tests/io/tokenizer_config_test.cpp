@@ -56,6 +56,10 @@ TEST_CASE("chat templates come as text, as a list, or in a file beside", "[token
   CHECK(parse_tokenizer_config(
             R"({"chat_template":[{"name":"tool_use","template":"A"},{"name":"default","template":"B"}]})")
             .chat_template == "B");
+  const auto others =
+      parse_tokenizer_config(R"({"chat_template":[{"name":"rag","template":"A"},{"name":"tool","template":"B"}]})");
+  CHECK_FALSE(others.chat_template);
+  CHECK(others.chat_template_names == std::vector<std::string>{"rag", "tool"});
   const tenon_test::TemporaryFolder folder;
   folder.write("chat_template.jinja", "from the file");
   CHECK(read_tokenizer_config(folder.path()).chat_template == "from the file");
@@ -78,7 +82,7 @@ TEST_CASE("tokenizer fields of the wrong kind are named", "[tokenizer_config]") 
   check("add_bos_token", "\"yes\"");
   check("chat_template", "1");
   check("chat_template", "[1]");
-  check("chat_template", R"([{"name":"rag","template":"x"}])");
+  check("chat_template", R"([{"name":"rag"}])");
   check("chat_template", R"([{"name":"default"}])");
   check("additional_special_tokens", "\"x\"");
   check("additional_special_tokens", "[1]");

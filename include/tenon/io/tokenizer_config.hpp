@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <tenon/core/config.hpp>
@@ -23,7 +24,9 @@ struct TokenizerConfig {
   std::optional<bool> add_eos_token;
   std::vector<std::string> additional_special_tokens;
   std::string tokenizer_class;
-  std::optional<std::string> chat_template;  ///< the Jinja text, as it is
+  /// The Jinja text, as it is. Where the file has several templates, the one named "default", if there is one.
+  std::optional<std::string> chat_template;
+  std::vector<std::string> chat_template_names;  ///< of a file that has several, in its order
 
   bool operator==(const TokenizerConfig&) const = default;
 };
@@ -47,18 +50,23 @@ inline std::optional<std::string> optional_token(const JsonFields& fields, const
   return token_text(fields, key, *found);
 }
 
-/// A template is a string, or a list of {name, template}, of which the one named "default" is taken.
-inline std::optional<std::string> optional_template(const JsonFields& fields) {
+/// A template is a string, or a list of {name, template}, of which the one named "default" is taken. A list without it is
+/// no error: whoever picks a template by another way does not need it.
+inline void read_templates(const JsonFields& fields, TokenizerConfig& config) {
   constexpr const char* key = "chat_template";
   const nlohmann::json* found = fields.find(key);
-  if (found == nullptr) return std::nullopt;
-  if (found->is_string()) return found->get<std::string>();
+  if (found == nullptr) return;
+  if (found->is_string()) {
+    config.chat_template = found->get<std::string>();
+    return;
+  }
   if (!found->is_array()) fields.wrong(key, "a string or a list of named templates", *found);
   for (const nlohmann::json& item : *found) {
     const JsonFields entry(item, fields.file(), "chat_template[].");
-    if (entry.string("name") == "default") return entry.string("template");
+    config.chat_template_names.push_back(entry.string("name"));
+    std::string text = entry.string("template");
+    if (config.chat_template_names.back() == "default") config.chat_template = std::move(text);
   }
-  fields.fail(key, "is a list without a template named 'default'");
 }
 
 }  // namespace detail
@@ -76,7 +84,7 @@ inline TokenizerConfig parse_tokenizer_config(std::string_view text,
   config.add_bos_token = fields.optional_boolean("add_bos_token");
   config.add_eos_token = fields.optional_boolean("add_eos_token");
   config.tokenizer_class = fields.optional_string("tokenizer_class").value_or("");
-  config.chat_template = detail::optional_template(fields);
+  detail::read_templates(fields, config);
   if (const nlohmann::json* extra = fields.find("additional_special_tokens"); extra != nullptr) {
     if (!extra->is_array()) fields.wrong("additional_special_tokens", "a list of tokens", *extra);
     for (const nlohmann::json& item : *extra) {

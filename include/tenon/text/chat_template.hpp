@@ -16,6 +16,7 @@
 
 #include <tenon/core/config.hpp>
 #include <tenon/core/error.hpp>
+#include <tenon/io/json.hpp>
 #include <tenon/io/tokenizer_config.hpp>
 #include <tenon/text/chat_layout.hpp>
 #include <tenon/text/chat_message.hpp>
@@ -44,7 +45,13 @@ class ChatTemplate {
       if (config.bos_token) chosen.bos_token_ = *config.bos_token;
       return chosen;
     }
-    if (!config.chat_template) throw FormatError("'" + folder.string() + "' has no chat template; " + known_names());
+    if (!config.chat_template) {
+      std::string found;
+      for (const std::string& name : config.chat_template_names) {
+        found += (found.empty() ? " named 'default' among " : ", ") + detail::shortened(name);
+      }
+      throw FormatError("'" + folder.string() + "' has no chat template" + found + "; " + known_names());
+    }
     return from_jinja(*config.chat_template, config.bos_token.value_or(""), folder.string());
   }
 

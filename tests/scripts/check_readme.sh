@@ -12,7 +12,6 @@ trap 'rm -rf "$scratch"' EXIT
 failures=0
 
 for page in README.md CONTRIBUTING.md; do
-  [ -f "$page" ] || continue
   awk -v stem="$scratch/${page%.md}" '
     /^```cpp$/ { file = sprintf("%s_%02d.cpp", stem, ++blocks); inside = 1; next }
     /^```/ { inside = 0 }
@@ -30,7 +29,7 @@ fi
 
 checked=1
 for block in "$scratch"/*.cpp; do
-  if [ "$block" = "$first" ] || ! grep -qs '^#include' "$block"; then continue; fi
+  if [ "$block" = "$first" ] || ! grep -q '^#include' "$block"; then continue; fi
   checked=$((checked + 1))
   if ! "$cxx" -std=c++20 "$@" -I include -fsyntax-only "$block"; then
     printf 'error: block %s does not compile\n' "$(basename "$block" .cpp)"

@@ -24,9 +24,9 @@ Tensor<U, Rank, Device> allocate_tensor(Context<Device>& ctx, const Sizes<Rank>&
 template <class To, class From, std::size_t Rank>
 void copy_recursive(To* to, const Layout<Rank>& to_layout, const From* from, const Layout<Rank>& from_layout,
                     std::size_t dim) {
-  const std::int64_t count = to_layout.size(dim);
-  const std::int64_t to_stride = to_layout.stride(dim);
-  const std::int64_t from_stride = from_layout.stride(dim);
+  const std::int64_t count = to_layout.sizes()[dim];
+  const std::int64_t to_stride = to_layout.strides()[dim];
+  const std::int64_t from_stride = from_layout.strides()[dim];
   if (dim + 1 < Rank) {
     for (std::int64_t i = 0; i < count; ++i) {
       copy_recursive(to + i * to_stride, to_layout, from + i * from_stride, from_layout, dim + 1);

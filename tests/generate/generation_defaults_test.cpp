@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/temporary_folder.hpp"
+#include <support/temporary_folder.hpp>
 
 namespace {
 

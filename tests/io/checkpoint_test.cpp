@@ -16,7 +16,7 @@
 #include <tenon/io/checkpoint.hpp>
 #include <tenon/io/save_safetensors.hpp>
 
-#include "temporary_folder.hpp"
+#include <support/temporary_folder.hpp>
 
 namespace {
 
@@ -39,8 +39,9 @@ std::string shard_name(int i) { return "model-0000" + std::to_string(i) + "-of-0
 class ShardedCopy : public TemporaryFolder {
  public:
   ShardedCopy() {
-    for (int i = 1; i <= 4; ++i) copy(shard_name(i));
-    copy(index_name);
+    const auto original = golden / "qwen2-sharded-f16";
+    for (int i = 1; i <= 4; ++i) copy(original / shard_name(i));
+    copy(original / index_name);
   }
   /// Changes the index with `edit(json)`.
   template <class Edit>
@@ -48,11 +49,6 @@ class ShardedCopy : public TemporaryFolder {
     nlohmann::json index = nlohmann::json::parse(slurp(path() / index_name));
     edit(index);
     write(index_name, index.dump());
-  }
-
- private:
-  void copy(const std::string& name) const {
-    std::filesystem::copy_file(golden / "qwen2-sharded-f16" / name, path() / name);
   }
 };
 

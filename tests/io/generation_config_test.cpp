@@ -10,7 +10,7 @@
 
 #include <tenon/io/generation_config.hpp>
 
-#include "temporary_folder.hpp"
+#include <support/temporary_folder.hpp>
 
 namespace {
 using Catch::Matchers::ContainsSubstring;

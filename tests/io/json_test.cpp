@@ -9,7 +9,7 @@
 
 #include <tenon/io/json.hpp>
 
-#include "temporary_folder.hpp"
+#include <support/temporary_folder.hpp>
 
 namespace {
 

@@ -14,7 +14,7 @@
 
 #include <tenon/io/model_config.hpp>
 
-#include "temporary_folder.hpp"
+#include <support/temporary_folder.hpp>
 
 namespace {
 

@@ -26,7 +26,7 @@
 #include <tenon/io/safetensors.hpp>
 #include <tenon/io/save_safetensors.hpp>
 
-#include "temporary_folder.hpp"
+#include <support/temporary_folder.hpp>
 
 namespace {
 

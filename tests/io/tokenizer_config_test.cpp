@@ -8,7 +8,7 @@
 
 #include <tenon/io/tokenizer_config.hpp>
 
-#include "temporary_folder.hpp"
+#include <support/temporary_folder.hpp>
 
 namespace {
 using Catch::Matchers::ContainsSubstring;

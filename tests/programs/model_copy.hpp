@@ -5,15 +5,11 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <nlohmann/json.hpp>
-#include <random>
-#include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
+#include <support/temporary_folder.hpp>
 
 namespace tenon_test {
 
@@ -21,36 +17,19 @@ namespace tenon_test {
 class ModelCopy {
  public:
   ModelCopy() {
-    std::random_device random;
-    do {
-      root_ = std::filesystem::temp_directory_path() / ("tenon-chat-" + std::to_string(random()));
-    } while (!std::filesystem::create_directory(root_));
     std::filesystem::create_directory(model());
-    for (const auto& entry : std::filesystem::directory_iterator(TENON_TEST_MODEL)) {
-      std::filesystem::copy_file(entry.path(), model() / entry.path().filename());
-      std::filesystem::permissions(model() / entry.path().filename(), std::filesystem::perms::owner_write,
-                                   std::filesystem::perm_options::add);
-    }
-  }
-  ModelCopy(const ModelCopy&) = delete;
-  ModelCopy& operator=(const ModelCopy&) = delete;
-  ~ModelCopy() {
-    std::error_code ignored;
-    std::filesystem::remove_all(root_, ignored);
+    folder_.copy_all(TENON_TEST_MODEL, model());
   }
 
   /// A folder for whatever else a test writes.
-  const std::filesystem::path& root() const { return root_; }
-  std::filesystem::path model() const { return root_ / "tiny-copy"; }
+  const std::filesystem::path& root() const { return folder_.path(); }
+  std::filesystem::path model() const { return root() / "tiny-copy"; }
 
   std::string read(const std::string& name) const {
-    std::ifstream file(model() / name, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    return slurp(model() / name);
   }
   void write(const std::string& name, std::string_view content) const {
-    std::ofstream file(model() / name, std::ios::binary | std::ios::trunc);
-    file.write(content.data(), static_cast<std::streamsize>(content.size()));
-    if (!file.flush()) throw std::runtime_error("cannot write " + name);
+    folder_.write("tiny-copy/" + name, content);
   }
   void edit(const std::string& name, const std::function<void(nlohmann::ordered_json&)>& change) const {
     auto document = nlohmann::ordered_json::parse(read(name));
@@ -84,7 +63,7 @@ class ModelCopy {
   }
 
  private:
-  std::filesystem::path root_;
+  TemporaryFolder folder_;
 };
 
 }  // namespace tenon_test

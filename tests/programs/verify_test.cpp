@@ -5,13 +5,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <random>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include <programs/process.hpp>
+#include <support/temporary_folder.hpp>
 #include <tenon/io/safetensors.hpp>
 
 namespace {
@@ -30,28 +28,14 @@ fs::path golden(const std::string& name) { return fs::path(TENON_TEST_DATA) / "g
 /// A copy of a golden folder, removed at the end.
 class GoldenCopy {
  public:
-  explicit GoldenCopy(const std::string& name) {
-    std::random_device random;
-    do {
-      path_ = fs::temp_directory_path() / ("tenon-verify-" + std::to_string(random()));
-    } while (!fs::create_directory(path_));
-    for (const auto& entry : fs::directory_iterator(golden(name)))
-      fs::copy_file(entry.path(), path_ / entry.path().filename());
-  }
-  GoldenCopy(const GoldenCopy&) = delete;
-  GoldenCopy& operator=(const GoldenCopy&) = delete;
-  ~GoldenCopy() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  [[nodiscard]] std::string path() const { return path_.string(); }
-  [[nodiscard]] std::string reference() const { return (path_ / "reference.safetensors").string(); }
+  explicit GoldenCopy(const std::string& name) { folder_.copy_all(golden(name)); }
+  [[nodiscard]] std::string path() const { return folder_.path().string(); }
+  [[nodiscard]] std::string reference() const { return (folder_.path() / "reference.safetensors").string(); }
 
   /// Adds `amount` to the first element of a float32 tensor.
   void add(const std::string& file, const std::string& tensor, float amount) const {
-    const fs::path name = path_ / file;
+    const fs::path name = folder_.path() / file;
     const auto offset = static_cast<std::streamoff>(tenon::SafetensorsFile(name).info(tensor).offset);
-    fs::permissions(name, fs::perms::owner_write, fs::perm_options::add);
     std::fstream stream(name, std::ios::binary | std::ios::in | std::ios::out);
     float value = 0;
     stream.seekg(offset).read(reinterpret_cast<char*>(&value), sizeof value);
@@ -61,7 +45,7 @@ class GoldenCopy {
   }
 
  private:
-  fs::path path_;
+  tenon_test::TemporaryFolder folder_;
 };
 
 void check_refused(const Finished& finished, int exit_code, const std::string& mentioned) {

@@ -15,6 +15,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <support/temporary_folder.hpp>
+
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::ordered_json;
 using tenon::ChatMessage;
@@ -53,19 +55,6 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   }
   return text;
 }
-
-// A folder that goes away with the test.
-struct Folder {
-  std::filesystem::path path;
-  explicit Folder(const std::string& name) : path(std::filesystem::temp_directory_path() / ("tenon_chat_" + name)) {
-    std::filesystem::remove_all(path);
-    std::filesystem::create_directories(path);
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(path / name, std::ios::binary) << text;
-  }
-};
 
 std::vector<ChatMessage> user(std::string text) { return {{.role = "user", .content = std::move(text)}}; }
 
@@ -197,45 +186,45 @@ TEST_CASE("a template with one more rule is not taken for its ancestor", "[chat_
 }
 
 TEST_CASE("an unknown template is an error that lists the known ones and the flag", "[chat_template]") {
-  const Folder folder("unknown");
+  const tenon_test::TemporaryFolder folder;
   folder.write("tokenizer_config.json", R"({"chat_template": "{{ messages }}"})");
   const auto check_message = [&] {
-    CHECK_THROWS_AS(ChatTemplate::from_folder(folder.path), tenon::FormatError);
-    CHECK_THROWS_WITH(ChatTemplate::from_folder(folder.path),
+    CHECK_THROWS_AS(ChatTemplate::from_folder(folder.path()), tenon::FormatError);
+    CHECK_THROWS_WITH(ChatTemplate::from_folder(folder.path()),
                       ContainsSubstring("--chat-template NAME") && ContainsSubstring("deepseek-r1") &&
-                          ContainsSubstring("qwen2.5") && ContainsSubstring(folder.path.string()));
+                          ContainsSubstring("qwen2.5") && ContainsSubstring(folder.path().string()));
   };
   check_message();
-  CHECK(ChatTemplate::from_folder(folder.path, "qwen2").name() == "qwen2");
-  CHECK_THROWS_AS(ChatTemplate::from_folder(folder.path, "gpt"), tenon::ValueError);
+  CHECK(ChatTemplate::from_folder(folder.path(), "qwen2").name() == "qwen2");
+  CHECK_THROWS_AS(ChatTemplate::from_folder(folder.path(), "gpt"), tenon::ValueError);
   CHECK_THROWS_WITH(ChatTemplate::by_name("gpt"), ContainsSubstring("'gpt'") && ContainsSubstring("qwq"));
   folder.write("tokenizer_config.json", "{}");
   check_message();
   folder.write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "x"}], "bos_token": "<s>"})");
   check_message();
-  CHECK_THROWS_WITH(ChatTemplate::from_folder(folder.path), ContainsSubstring("'default'") && ContainsSubstring("rag"));
-  CHECK(ChatTemplate::from_folder(folder.path, "deepseek-r1").emits_bos());
-  CHECK_THROWS_AS(ChatTemplate::from_folder(folder.path / "absent"), tenon::FileError);
+  CHECK_THROWS_WITH(ChatTemplate::from_folder(folder.path()), ContainsSubstring("'default'") && ContainsSubstring("rag"));
+  CHECK(ChatTemplate::from_folder(folder.path(), "deepseek-r1").emits_bos());
+  CHECK_THROWS_AS(ChatTemplate::from_folder(folder.path() / "absent"), tenon::FileError);
   for (const auto& name : ChatTemplate::names()) CHECK(ChatTemplate::by_name(name).name() == name);
 }
 
 TEST_CASE("a folder gives its template in any of the spellings of transformers", "[chat_template]") {
   const std::string qwen2 = read_file(data / "Qwen2-Instruct.jinja");
   const std::string deepseek = read_file(data / "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B.jinja");
-  const Folder folder("spellings");
+  const tenon_test::TemporaryFolder folder;
   folder.write("tokenizer_config.json", ordered_json{{"chat_template", qwen2}, {"bos_token", nullptr}}.dump());
-  CHECK(ChatTemplate::from_folder(folder.path).name() == "qwen2");
+  CHECK(ChatTemplate::from_folder(folder.path()).name() == "qwen2");
   ordered_json list = ordered_json::array();
   list.push_back({{"name", "rag"}, {"template", "{{ documents }}"}});
   list.push_back({{"name", "default"}, {"template", deepseek}});
   folder.write("tokenizer_config.json",
                ordered_json{{"chat_template", list}, {"bos_token", {{"content", "<s>"}, {"lstrip", false}}}}.dump());
-  const auto chosen = ChatTemplate::from_folder(folder.path);
+  const auto chosen = ChatTemplate::from_folder(folder.path());
   CHECK(chosen.name() == "deepseek-r1");
   CHECK(chosen.emits_bos());
   CHECK(to_string(chosen.render(user("x"), nullptr, false)) == "<s><｜User｜>x");
   folder.write("chat_template.jinja", qwen2 + "\n");
-  CHECK(ChatTemplate::from_folder(folder.path).name() == "qwen2");
+  CHECK(ChatTemplate::from_folder(folder.path()).name() == "qwen2");
 }
 
 TEST_CASE("chats that no template can render are refused", "[chat_template]") {

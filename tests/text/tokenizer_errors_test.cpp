@@ -8,13 +8,14 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+
+#include <support/temporary_folder.hpp>
 
 #include "text/tokenizer_data.hpp"
 
@@ -150,7 +151,8 @@ TEST_CASE("Added tokens must agree with the vocabulary", "[tokenizer]") {
 }
 
 TEST_CASE("A tokenizer that cannot be read is a FileError naming it", "[tokenizer]") {
-  const auto folder = std::filesystem::temp_directory_path() / "tenon-tokenizer-errors";
+  const tenon_test::TemporaryFolder temporary;
+  const auto& folder = temporary.path();
   std::filesystem::create_directories(folder / "empty" / "tokenizer.json");
   const auto refused = [](const std::filesystem::path& path, const std::string& words) {
     CHECK_THROWS_MATCHES(Tokenizer::from_file(path), tenon::FileError, MessageMatches(ContainsSubstring(words)));
@@ -161,10 +163,8 @@ TEST_CASE("A tokenizer that cannot be read is a FileError naming it", "[tokenize
                        MessageMatches(ContainsSubstring("tokenizer.json")));
   CHECK_THROWS_MATCHES(Tokenizer::from_folder(folder / "empty"), tenon::FileError,
                        MessageMatches(ContainsSubstring("is a folder")));
-  { std::ofstream(folder / "half.json") << R"({"model": {"vocab": {"a")"; }
-  CHECK_THROWS_MATCHES(Tokenizer::from_file(folder / "half.json"), FormatError,
+  CHECK_THROWS_MATCHES(Tokenizer::from_file(temporary.write("half.json", R"({"model": {"vocab": {"a")")), FormatError,
                        MessageMatches(ContainsSubstring("half.json")));
-  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("Damaged tokenizer files are loaded or refused, and never crash", "[tokenizer]") {

@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #ifdef __linux__
 #include <sched.h>
@@ -60,26 +61,39 @@ inline int cgroup_limit() {
   return limit;
 }
 
-/// Distinct (package, core) pairs among the processors that this process may run on; 0 where that cannot be read.
-inline int allowed_physical_cores() {
+/// Distinct (package, core) pairs among `processors`, as `folder`, /sys/devices/system/cpu or one like it, has them. A
+/// processor that it does not describe counts as a core of its own.
+inline int physical_cores(const std::vector<int>& processors, const std::filesystem::path& folder) {
+  std::set<std::pair<int, int>> cores;
+  int undescribed = 0;
+  for (const int processor : processors) {
+    const auto topology = folder / ("cpu" + std::to_string(processor)) / "topology";
+    std::ifstream package_file(topology / "physical_package_id");
+    std::ifstream core_file(topology / "core_id");
+    int package = 0;
+    int core = 0;
+    if (package_file >> package && core_file >> core) {
+      cores.emplace(package, core);
+    } else {
+      ++undescribed;
+    }
+  }
+  return static_cast<int>(cores.size()) + undescribed;
+}
+
+/// Physical cores among the processors that this process may run on; 0 where that cannot be read.
+inline int allowed_physical_cores(const std::filesystem::path& folder = "/sys/devices/system/cpu") {
 #ifdef __linux__
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 0;
-  std::set<std::pair<int, int>> cores;
-  int processors = 0;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed)) continue;
-    ++processors;
-    const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
-    std::ifstream package_file(folder + "physical_package_id");
-    std::ifstream core_file(folder + "core_id");
-    int package = 0;
-    int core = 0;
-    if (package_file >> package && core_file >> core) cores.emplace(package, core);
+  std::vector<int> processors;
+  for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
+    if (CPU_ISSET(processor, &allowed)) processors.push_back(processor);
   }
-  return cores.empty() ? processors : static_cast<int>(cores.size());
+  return physical_cores(processors, folder);
 #else
+  static_cast<void>(folder);
   return 0;
 #endif
 }
@@ -87,6 +101,10 @@ inline int allowed_physical_cores() {
 }  // namespace detail
 
 /// Threads that a CPU context uses unless told otherwise; at least 1. Reads /proc and /sys, so call it once.
+///
+/// Cores are counted over all sockets and NUMA nodes that the process may run on: six sockets of one core are six
+/// threads. Memory is not placed by node, so on several sockets a process bound to one, with
+/// `numactl --cpunodebind=0 --membind=0`, may be faster with fewer threads; the binding is respected here.
 inline int default_thread_count() {
   int cores = detail::allowed_physical_cores();
   if (cores <= 0) cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

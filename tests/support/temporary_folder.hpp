@@ -1,9 +1,10 @@
-// A folder for one test, removed with everything in it.
+// A folder for one test, under a name that no other process has, removed with everything in it.
 #pragma once
 
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -37,6 +38,17 @@ class TemporaryFolder {
     out.close();
     if (!out) throw std::runtime_error("cannot write " + file.string());
     return file;
+  }
+
+  /// Copies a file into the folder, or into `below`, where it may be written to whatever it was.
+  void copy(const std::filesystem::path& file, const std::filesystem::path& below = {}) const {
+    const auto target = path_ / below / file.filename();
+    std::filesystem::copy_file(file, target);
+    std::filesystem::permissions(target, std::filesystem::perms::owner_write, std::filesystem::perm_options::add);
+  }
+  /// The same with every file of a folder.
+  void copy_all(const std::filesystem::path& folder, const std::filesystem::path& below = {}) const {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) copy(entry.path(), below);
   }
 
   [[nodiscard]] std::size_t entries() const {

@@ -141,7 +141,6 @@ void Chat::obey(const std::string& line) {
 }
 
 void Chat::answer() {
-  InterruptGuard::clear();
   AnswerWriter writer(screen_, session_.starts_thinking());
   bool begun = false;
   int pieces_read = 0;

@@ -6,6 +6,7 @@
 #include <clocale>
 #include <cstdio>
 #include <cstdlib>
+#include <cwchar>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -34,15 +35,16 @@ class LineEditor::Impl {
         pending_.erase(0, end + 1);
         return ReadStatus::line;
       }
+      switch (InterruptGuard::wait(STDIN_FILENO)) {
+        case Wake::interrupted: pending_.clear(); return ReadStatus::interrupted;
+        case Wake::continued: continue;
+        case Wake::readable: break;
+      }
       char buffer[4096];
       const ssize_t count = ::read(STDIN_FILENO, buffer, sizeof buffer);
       if (count > 0) {
         pending_.append(buffer, static_cast<std::size_t>(count));
-      } else if (count < 0 && errno == EINTR) {
-        if (!InterruptGuard::pending()) continue;
-        pending_.clear();
-        return ReadStatus::interrupted;
-      } else {
+      } else if (count == 0 || errno != EINTR) {
         line = std::exchange(pending_, {});
         return line.empty() ? ReadStatus::end : ReadStatus::line;
       }
@@ -91,6 +93,7 @@ class LineEditor::LibeditImpl final : public LineEditor::Impl {
     el_set(edit_, EL_PROMPT, &LibeditImpl::give_prompt);
     el_set(edit_, EL_EDITOR, "emacs");
     el_set(edit_, EL_SIGNAL, 0);  // signals are ours
+    el_wset(edit_, EL_GETCFN, &LibeditImpl::read_character);
     el_set(edit_, EL_HIST, history, history_);
     el_source(edit_, nullptr);
   }
@@ -107,37 +110,60 @@ class LineEditor::LibeditImpl final : public LineEditor::Impl {
   ReadStatus read(const std::string& prompt, std::string& line) override {
     if (edit_ == nullptr || history_ == nullptr) return Impl::read(prompt, line);
     prompt_ = prompt;
-    while (true) {
-      el_resize(edit_);
-      int count = 0;
-      errno = 0;
-      const char* text = el_gets(edit_, &count);
-      if (text != nullptr && count > 0) {
-        line.assign(text, static_cast<std::size_t>(count));
-        while (line.ends_with('\n') || line.ends_with('\r')) line.pop_back();
-        HistEvent event;
-        if (!line.empty()) history(history_, &event, H_ENTER, line.c_str());
-        return ReadStatus::line;
-      }
-      if (InterruptGuard::pending()) {
-        el_reset(edit_);
-        return ReadStatus::interrupted;
-      }
-      if (errno != EINTR) return ReadStatus::end;
+    partial_ = {};
+    el_resize(edit_);
+    int count = 0;
+    const char* text = el_gets(edit_, &count);
+    if (text == nullptr || count <= 0) {
+      if (!InterruptGuard::pending()) return ReadStatus::end;
+      el_reset(edit_);
+      return ReadStatus::interrupted;
     }
+    line.assign(text, static_cast<std::size_t>(count));
+    while (line.ends_with('\n') || line.ends_with('\r')) line.pop_back();
+    HistEvent event;
+    if (!line.empty()) history(history_, &event, H_ENTER, line.c_str());
+    return ReadStatus::line;
   }
 
  private:
-  static char* give_prompt(EditLine* edit) {
+  static LibeditImpl& owner_of(EditLine* edit) {
     void* self = nullptr;
     el_get(edit, EL_CLIENTDATA, &self);
-    return static_cast<LibeditImpl*>(self)->prompt_.data();
+    return *static_cast<LibeditImpl*>(self);
+  }
+
+  static char* give_prompt(EditLine* edit) { return owner_of(edit).prompt_.data(); }
+
+  /// Stands for libedit's own function, which tries again where a signal came: 1 for a character, 0 at the end, -1 for
+  /// Ctrl-C.
+  static int read_character(EditLine* edit, wchar_t* character) {
+    while (true) {
+      switch (InterruptGuard::wait(STDIN_FILENO)) {
+        case Wake::interrupted: errno = EINTR; return -1;
+        case Wake::continued:  // the shell has set up the terminal for itself
+          el_set(edit, EL_PREP_TERM, 0);
+          el_set(edit, EL_PREP_TERM, 1);
+          el_set(edit, EL_REFRESH);
+          continue;
+        case Wake::readable: break;
+      }
+      char byte = 0;
+      const ssize_t count = ::read(STDIN_FILENO, &byte, 1);
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) return static_cast<int>(count);
+      std::mbstate_t& partial = owner_of(edit).partial_;
+      const std::size_t used = std::mbrtowc(character, &byte, 1, &partial);
+      if (used <= 1) return 1;
+      if (used == static_cast<std::size_t>(-1)) partial = {};  // no character: such bytes are dropped
+    }
   }
 
   History* history_;
   EditLine* edit_;
   std::filesystem::path file_;
   std::string prompt_;
+  std::mbstate_t partial_{};  // the bytes so far of a character that has several
 };
 #endif
 

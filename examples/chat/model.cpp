@@ -7,7 +7,6 @@
 #include <tenon/io/checkpoint.hpp>
 #include <tenon/io/load.hpp>
 #include <tenon/io/model_config.hpp>
-#include <tenon/io/tokenizer_config.hpp>
 #include <tenon/models/qwen2.hpp>
 #include <tenon/runtime/context.hpp>
 #include <utility>
@@ -87,6 +86,13 @@ std::int64_t chosen_context(const Options& options, const ModelFolder& folder) {
   return *options.context;
 }
 
+/// In a model as small as this, threads would wait for each other longer than they compute, above all on a machine that
+/// has other work.
+int chosen_threads(const Options& options, const ModelFolder& folder) {
+  constexpr std::int64_t small_model = 10'000'000;
+  return options.threads == 0 && folder.config.parameter_count() < small_model ? 1 : options.threads;
+}
+
 /// The name to show for a folder given as "models/x/", or ".".
 std::string folder_name(const std::filesystem::path& path) {
   std::error_code error;
@@ -118,53 +124,32 @@ ModelFolder read_model_folder(const Options& options) {
     throw tenon::FileError("'" + path.string() + "' is not a folder; a model is one, with config.json in it");
   }
 
-  const auto generation_file = path / "generation_config.json";
   ModelFolder folder{.path = path,
                      .name = folder_name(path),
                      .config = tenon::read_model_config(path / "config.json"),
-                     .generation = tenon::read_generation_config(generation_file),
                      .tokenizer = tenon::Tokenizer::from_folder(path),
-                     .stop_ids = {},
+                     .defaults = {},
                      .chat_template = find_template(options)};
-  if (folder.tokenizer.vocab_size() > folder.config.vocab_size) {
-    throw tenon::FormatError("'" + (path / "tokenizer.json").string() + "' has " +
-                             std::to_string(folder.tokenizer.vocab_size()) + " tokens, but the model has only " +
-                             std::to_string(folder.config.vocab_size));
-  }
-  for (const std::int64_t id : folder.generation.eos_token_ids) {
-    if (id < folder.config.vocab_size) continue;
-    throw tenon::FormatError("'" + generation_file.string() + "': field 'eos_token_id' has " + std::to_string(id) +
-                             ", which is no token of a vocabulary of " + std::to_string(folder.config.vocab_size));
-  }
-  std::vector<std::int64_t> tokenizer_stop;
-  if (const auto token = tenon::read_tokenizer_config(path).eos_token) {
-    if (const auto id = folder.tokenizer.token_to_id(*token)) tokenizer_stop.push_back(*id);
-  }
-  folder.stop_ids =
-      tenon::merge_stop_ids({folder.generation.eos_token_ids, folder.config.eos_token_ids, tokenizer_stop});
+  folder.defaults = tenon::load_generation_defaults(path, folder.config, folder.tokenizer);
   return folder;
 }
 
 tenon::TextOptions text_options(const Options& options, const ModelFolder& folder) {
-  const tenon::GenerationConfig& defaults = folder.generation;
-  tenon::TextOptions result;
+  tenon::TextOptions result = folder.defaults.text_options();
   tenon::SamplingOptions& sampling = result.sampling;
-  sampling.temperature = options.temperature.value_or(defaults.temperature.value_or(sampling.temperature));
-  sampling.top_k = options.top_k.value_or(defaults.top_k.value_or(sampling.top_k));
-  sampling.top_p = options.top_p.value_or(defaults.top_p.value_or(sampling.top_p));
-  sampling.min_p = options.min_p.value_or(defaults.min_p.value_or(sampling.min_p));
-  sampling.repetition_penalty =
-      options.repetition_penalty.value_or(defaults.repetition_penalty.value_or(sampling.repetition_penalty));
+  sampling.temperature = options.temperature.value_or(sampling.temperature);
+  sampling.top_k = options.top_k.value_or(sampling.top_k);
+  sampling.top_p = options.top_p.value_or(sampling.top_p);
+  sampling.min_p = options.min_p.value_or(sampling.min_p);
+  sampling.repetition_penalty = options.repetition_penalty.value_or(sampling.repetition_penalty);
   // Who gives an option of sampling wants to sample, also where the model's files do not.
   const bool asked_to_sample = options.temperature || options.top_k || options.top_p || options.min_p;
-  sampling.greedy = options.greedy || (!defaults.do_sample.value_or(false) && !asked_to_sample);
+  sampling.greedy = options.greedy || (sampling.greedy && !asked_to_sample);
   sampling.seed = options.seed ? *options.seed : std::random_device()();
-  sampling.vocab_limit = folder.tokenizer.vocab_size();
   sampling.log_probabilities = false;
 
-  result.stop_ids = tenon::StopIds(folder.stop_ids, folder.config.vocab_size);
   result.stop_strings = options.stop;
-  result.max_new_tokens = options.max_new_tokens.value_or(defaults.max_new_tokens.value_or(0));
+  result.max_new_tokens = options.max_new_tokens.value_or(result.max_new_tokens);
   result.stream.starts_text = !options.raw;
   return result;
 }
@@ -172,12 +157,13 @@ tenon::TextOptions text_options(const Options& options, const ModelFolder& folde
 std::unique_ptr<Model> load_weights(const Options& options, const ModelFolder& folder, const Progress& progress) {
   const tenon::LoadOptions loading{.prefault = static_cast<bool>(progress), .progress = progress};
   const std::int64_t context = chosen_context(options, folder);
+  const int threads = chosen_threads(options, folder);
   switch (chosen_dtype(options, folder)) {
     case tenon::DType::float16:
-      return std::make_unique<TypedModel<tenon::float16>>(options.threads, folder.path, context, loading);
+      return std::make_unique<TypedModel<tenon::float16>>(threads, folder.path, context, loading);
     case tenon::DType::bfloat16:
-      return std::make_unique<TypedModel<tenon::bfloat16>>(options.threads, folder.path, context, loading);
-    default: return std::make_unique<TypedModel<float>>(options.threads, folder.path, context, loading);
+      return std::make_unique<TypedModel<tenon::bfloat16>>(threads, folder.path, context, loading);
+    default: return std::make_unique<TypedModel<float>>(threads, folder.path, context, loading);
   }
 }
 

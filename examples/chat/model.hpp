@@ -10,11 +10,10 @@
 #include <string>
 #include <tenon/core/dtype.hpp>
 #include <tenon/generate/generate_text.hpp>
-#include <tenon/io/generation_config.hpp>
+#include <tenon/generate/generation_defaults.hpp>
 #include <tenon/models/config.hpp>
 #include <tenon/text/chat_template.hpp>
 #include <tenon/text/tokenizer.hpp>
-#include <vector>
 
 #include "chat/options.hpp"
 
@@ -42,9 +41,8 @@ struct ModelFolder {
   std::filesystem::path path;
   std::string name;  ///< the folder's own name
   tenon::ModelConfig config;
-  tenon::GenerationConfig generation;
   tenon::Tokenizer tokenizer;
-  std::vector<std::int64_t> stop_ids;                ///< all that any of the files names
+  tenon::GenerationDefaults defaults;
   std::optional<tenon::ChatTemplate> chat_template;  ///< empty with --raw
 };
 

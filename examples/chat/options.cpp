@@ -8,6 +8,7 @@
 #include <system_error>
 #include <tenon/core/version.hpp>
 #include <tenon/runtime/context.hpp>
+#include <tenon/text/chat_template.hpp>
 #include <vector>
 
 #include "chat/errors.hpp"
@@ -20,37 +21,38 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t largest_count = std::numeric_limits<std::int32_t>::max();
 
+/// Whether the whole text is one number, which goes to `value`.
+template <class T>
+bool read_number(const std::string& text, T& value) {
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  return parsed.ec == std::errc() && parsed.ptr == end;
+}
+
 /// A check for CLI11: the number must be finite and within [low, high], or above `low` where `open`.
 CLI::Validator number_within(double low, double high, const std::string& allowed, bool open = false) {
   return CLI::Validator(
       [=](const std::string& text) -> std::string {
         double value = 0;
-        const bool fits = CLI::detail::lexical_cast(text, value) && std::isfinite(value) && value <= high &&
-                          (open ? value > low : value >= low);
+        const bool fits =
+            read_number(text, value) && std::isfinite(value) && value <= high && (open ? value > low : value >= low);
         return fits ? std::string() : "'" + text + "' is not " + allowed;
       },
       "");
 }
 
-CLI::Validator count_within(std::int64_t low, std::int64_t high) {
+/// The same for whole numbers, as a transformation: CLI11 would read what starts with a zero as octal, and wrap what is
+/// negative or too large.
+template <class T>
+CLI::Validator count_within(T low, T high) {
   return CLI::Validator(
-      [=](const std::string& text) -> std::string {
-        std::int64_t value = 0;
-        if (CLI::detail::lexical_cast(text, value) && value >= low && value <= high) return {};
-        return "'" + text + "' is not a whole number between " + std::to_string(low) + " and " + std::to_string(high);
-      },
-      "");
-}
-
-/// CLI11 wraps numbers that are negative or too large for 64 bits; a seed must be what it says.
-CLI::Validator seed_number() {
-  return CLI::Validator(
-      [](const std::string& text) -> std::string {
-        std::uint64_t value = 0;
-        const char* end = text.data() + text.size();
-        const auto parsed = std::from_chars(text.data(), end, value);
-        if (parsed.ec == std::errc() && parsed.ptr == end) return {};
-        return "'" + text + "' is not a whole number from 0 to " + std::to_string(~std::uint64_t{0});
+      [=](std::string& text) -> std::string {
+        T value = 0;
+        if (!read_number(text, value) || value < low || value > high) {
+          return "'" + text + "' is not a whole number between " + std::to_string(low) + " and " + std::to_string(high);
+        }
+        text = std::to_string(value);
+        return {};
       },
       "");
 }
@@ -66,6 +68,12 @@ CLI::Validator one_of(const std::vector<std::string>& names) {
         return "'" + text + "' is none of " + list;
       },
       "");
+}
+
+std::string template_names() {
+  std::string list;
+  for (const std::string& name : tenon::ChatTemplate::names()) list += (list.empty() ? "One of " : ", ") + name;
+  return list;
 }
 
 void check_device(const std::string& device) {
@@ -95,7 +103,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
 
   // Adds an option with a value. Where a description has several lines, CLI11 indents them.
   std::string group = "Model";
-  const auto add = [&](const char* name, auto& value, const char* type, const char* help) {
+  const auto add = [&](const char* name, auto& value, const char* type, const std::string& help) {
     return app.add_option(name, value, help)->type_name(type)->group(group);
   };
   const auto add_flag = [&](const char* name, bool& value, const char* help) {
@@ -113,19 +121,20 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   add("--device", device, "NAME", "Where to compute: cpu (default)");
   add("--dtype", options.dtype, "NAME", "Compute in f32, f16, bf16 or auto (default: the type of the checkpoint)")
       ->check(one_of({"auto", "f32", "f16", "bf16"}));
-  add("--threads", options.threads, "N", "Threads to compute with; default: one for each physical core")
-      ->check(count_within(1, tenon::Context<tenon::Cpu>::max_threads));
+  add("--threads", options.threads, "N",
+      "Threads to compute with; default: one for each physical core,\none for models below 10 million parameters")
+      ->transform(count_within<int>(1, tenon::Context<tenon::Cpu>::max_threads));
   add("--context", options.context, "N",
       "Most tokens of prompt and answer together;\ndefault: what the model allows, but at most 8192")
-      ->check(count_within(1, largest_count));
+      ->transform(count_within<std::int64_t>(1, largest_count));
 
   group = "Text";
   add("--prompt", options.prompt, "TEXT",
       "Answer this and exit. Without it, text on standard input that is\nno terminal is the prompt, less one newline "
-      "at "
-      "its end");
+      "at its end");
   add("--system", options.system, "TEXT", "System prompt; default: that of the model's chat template");
-  add("--chat-template", options.chat_template, "NAME", "Chat template to use; default: the one in the model folder");
+  add("--chat-template", options.chat_template, "NAME",
+      "Chat template to use; default: the one in the model folder.\n" + template_names());
   add_flag("--raw", options.raw,
            "Continue the prompt as it is, without a chat template;\non a terminal, each line by itself");
   add_flag("--escape", escape,
@@ -135,7 +144,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
       ->allow_extra_args(false);
   add("--max-new-tokens", options.max_new_tokens, "N",
       "Most tokens in one answer;\ndefault: the model's own limit, or until the context is full")
-      ->check(count_within(1, largest_count));
+      ->transform(count_within<std::int64_t>(1, largest_count));
   add_flag("--stats", options.stats, "Print speed, reused tokens and seed on standard error");
 
   group = "Sampling (default: as generation_config.json of the model says; greedy where it does not)";
@@ -143,7 +152,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   add("--temperature", options.temperature, "X", "0 is greedy, 1 is the model's own distribution")
       ->check(number_within(0, infinity, "a number not below 0"));
   add("--top-k", options.top_k, "N", "Sample from the N most probable tokens; 0 is off")
-      ->check(count_within(0, largest_count));
+      ->transform(count_within<std::int64_t>(0, largest_count));
   add("--top-p", options.top_p, "X", "Sample from the fewest tokens with this probability in sum; 1 is off")
       ->check(number_within(0, 1, "a number between 0 and 1"));
   add("--min-p", options.min_p, "X", "Drop tokens below this share of the best one's probability; 0 is off")
@@ -153,7 +162,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
       ->check(number_within(0, infinity, "a number above 0", true));
   add("--seed", options.seed, "N",
       "Equal seeds give equal answers; answer n of a chat uses seed + n - 1;\ndefault: another one each time")
-      ->check(seed_number());
+      ->transform(count_within<std::uint64_t>(0, ~std::uint64_t{0}));
 
   app.footer(
       "\nExamples:\n"

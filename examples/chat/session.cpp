@@ -9,13 +9,12 @@
 namespace chat {
 
 Session::Session(const Options& options) : options_(options), folder_(read_model_folder(options)) {
-  const auto start = std::chrono::steady_clock::now();
   text_options_ = text_options(options_, folder_);
   ProgressBar bar;
   Progress progress;
   if (bar.enabled()) progress = [&bar](std::int64_t done, std::int64_t total) { bar.update(done, total); };
   model_ = load_weights(options_, folder_, progress);
-  load_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  load_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
 std::vector<std::int64_t> Session::prompt_ids(const Conversation& conversation) const {

@@ -1,6 +1,7 @@
 // A loaded model together with how it is to answer.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,6 +22,7 @@ class Session {
   const Options& options() const noexcept { return options_; }
   const ModelFolder& folder() const noexcept { return folder_; }
   const Model& model() const noexcept { return *model_; }
+  /// From the first file that is read to the last weight.
   double load_seconds() const noexcept { return load_seconds_; }
 
   /// Whether an answer begins with thoughts, because the template has opened them.
@@ -45,6 +47,7 @@ class Session {
   std::string cut_off_reason(const tenon::TextResult& result) const;
 
  private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();  // before anything is read
   Options options_;
   ModelFolder folder_;
   tenon::TextOptions text_options_;

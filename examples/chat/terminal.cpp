@@ -2,11 +2,24 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <system_error>
 
 namespace chat {
+namespace {
+
+std::chrono::milliseconds progress_delay() {
+  int milliseconds = 500;
+  if (const char* given = std::getenv("TENON_CHAT_PROGRESS_AFTER")) {
+    const std::string_view text = given;
+    std::from_chars(text.data(), text.data() + text.size(), milliseconds);
+  }
+  return std::chrono::milliseconds(milliseconds);
+}
+
+}  // namespace
 
 void write_all(int file, std::string_view text) {
   while (!text.empty()) {
@@ -54,11 +67,12 @@ void AnswerWriter::write(std::string_view piece) {
   screen_.write(piece);
 }
 
-ProgressBar::ProgressBar() : start_(std::chrono::steady_clock::now()), enabled_(is_capable_terminal(STDERR_FILENO)) {}
+ProgressBar::ProgressBar()
+    : visible_from_(std::chrono::steady_clock::now() + progress_delay()),
+      enabled_(is_capable_terminal(STDERR_FILENO)) {}
 
 void ProgressBar::update(std::int64_t done, std::int64_t total) {
-  using namespace std::chrono_literals;
-  if (!enabled_ || total <= 0 || std::chrono::steady_clock::now() - start_ < 500ms) return;
+  if (!enabled_ || total <= 0 || std::chrono::steady_clock::now() < visible_from_) return;
   const int percent = static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(total));
   if (percent == shown_percent_) return;
   shown_percent_ = percent;
@@ -66,8 +80,9 @@ void ProgressBar::update(std::int64_t done, std::int64_t total) {
   std::string bar(width, ' ');
   std::fill_n(bar.begin(), std::min(width, static_cast<std::size_t>(percent) * width / 100), '=');
   char line[128];
-  const int length = std::snprintf(line, sizeof line, "\rloading [%s] %3d %% of %.1f GB", bar.c_str(), percent,
-                                   static_cast<double>(total) / 1e9);
+  const bool large = total >= 1'000'000'000;
+  const int length = std::snprintf(line, sizeof line, "\rloading [%s] %3d %% of %.1f %s", bar.c_str(), percent,
+                                   static_cast<double>(total) / (large ? 1e9 : 1e6), large ? "GB" : "MB");
   write_all(STDERR_FILENO, std::string_view(line, static_cast<std::size_t>(length)));
 }
 

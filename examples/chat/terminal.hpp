@@ -47,7 +47,8 @@ class AnswerWriter {
   std::string recent_;  // the end of the thoughts so far, where `</think>` may have begun
 };
 
-/// A bar on standard error while a large model loads; invisible where that is no terminal, or for the first half second.
+/// A bar on standard error while a large model loads; invisible where that is no terminal, and for the first half second.
+/// The environment variable TENON_CHAT_PROGRESS_AFTER gives another number of milliseconds.
 class ProgressBar {
  public:
   ProgressBar();
@@ -60,7 +61,7 @@ class ProgressBar {
   void clear() noexcept;
 
  private:
-  std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point visible_from_;
   bool enabled_;
   int shown_percent_ = -1;
 };

@@ -1,8 +1,9 @@
 // The chat program, run as its users run it: with --prompt, with text on standard input, and in a terminal.
+#include <termios.h>
+
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -210,8 +211,7 @@ TEST_CASE("chat --raw continues the text without a template", "[chat]") {
   CHECK(finished.exit_code == 0);
   CHECK(finished.output.starts_with(", there was a"));
   CHECK(finished.errors.find("prompt: 4 tokens") != std::string::npos);
-  // The rendered template in raw mode is the same prompt, except that nothing typed is a control token.
-  CHECK(chat(golden({"--raw"}), "").exit_code == 2);
+  CHECK(chat(golden({"--raw"}), "").exit_code == 2);  // nothing to continue
 }
 
 TEST_CASE("chat --system and --chat-template change the prompt", "[chat]") {
@@ -256,6 +256,7 @@ TEST_CASE("chat --help lists every option with its default, and --version the ve
                              "--help",
                              "--version",
                              "Examples:",
+                             "qwen2.5, qwen2.5-base, qwen2, qwq, deepseek-r1, chatml",
                              "default"}) {
     CAPTURE(option);
     CHECK(help.output.find(option) != std::string::npos);
@@ -291,6 +292,8 @@ TEST_CASE("chat refuses wrong use in one line, with exit code 2", "[chat]") {
       {{"--prompt", "x", "--max-new-tokens", "0"}, {"--max-new-tokens"}},
       {{"--prompt", "x", "--max-new-tokens", "99999999999999999999"}, {"--max-new-tokens"}},
       {{"--prompt", "x", "--threads", "0"}, {"--threads"}},
+      {{"--prompt", "x", "--threads", "2x"}, {"--threads", "2x"}},
+      {{"--prompt", "x", "--temperature", "1,5"}, {"--temperature", "1,5"}},
       {{"--prompt", "x", "--threads", "100000"}, {"--threads"}},
       {{"--prompt", "x", "--context", "0"}, {"--context"}},
       {{"--prompt", "x", "--context", "5000"}, {"--context 5000", "1024", "tiny-qwen2"}},
@@ -387,6 +390,14 @@ TEST_CASE("chat tells what is wrong with a model folder in one line, with exit c
     CHECK(chat(golden({"--model", folder, "--prompt", "Who are you?", "--chat-template", "qwen2"})).output ==
           golden_answer("Who are you?") + "\n");
   }
+  SECTION("named chat templates without a default one") {
+    copy.edit("tokenizer_config.json", [](auto& config) {
+      config["chat_template"] = nlohmann::json::array({{{"name", "rag"}, {"template", "{{ documents }}"}}});
+    });
+    check_refused(ask(folder), 1, {folder, "chat template", "'default'", "rag", "--chat-template"});
+    CHECK(chat(golden({"--model", folder, "--prompt", "Who are you?", "--chat-template", "qwen2"})).output ==
+          golden_answer("Who are you?") + "\n");
+  }
   SECTION("an unknown chat template") {
     copy.edit("tokenizer_config.json", [](auto& config) { config["chat_template"] = "{{ messages[0] | trim }}"; });
     check_refused(ask(folder), 1, {folder, "chat template", "deepseek-r1", "--chat-template"});
@@ -416,27 +427,20 @@ TEST_CASE("Standard output that cannot be written is a failure", "[chat]") {
 /// the line editor, where the program has one.
 class Talk {
  public:
-  explicit Talk(const Arguments& arguments, const std::string& term = "dumb")
-      : terminal_(command(arguments), environment(term)) {}
+  explicit Talk(const Arguments& arguments, const std::string& term = "dumb", const Environment& more = {})
+      : terminal_(command(arguments), environment(term, more)) {}
 
   PseudoTerminal& terminal() { return terminal_; }
   const std::filesystem::path& folder() const { return files_.root(); }
 
   /// Waits for the prompt.
   std::string ready() { return terminal_.expect("> "); }
-  /// Types a line at the prompt and returns what comes until the next prompt, the echo of the line included.
+  /// Types a line at the prompt and returns what comes until the next prompt. The echo of the line is no part of it, but
+  /// the newline is.
   std::string say(const std::string& line) {
     terminal_.type(line + "\n");
-    return ready();
-  }
-  /// Presses Ctrl-C until `text` comes: one that comes just before the program waits for keys shows only with the next.
-  void interrupt_until(const std::string& text) {
-    const auto deadline = std::chrono::steady_clock::now() + tenon_test::patience;
-    do {
-      terminal_.type("\x03");
-      if (!terminal_.try_expect(text, std::chrono::seconds(2)).empty()) return;
-    } while (std::chrono::steady_clock::now() < deadline);
-    FAIL("Ctrl-C had no effect");
+    terminal_.expect("\n");
+    return "\n" + ready();
   }
   int leave() {
     terminal_.type("/exit\n");
@@ -444,12 +448,14 @@ class Talk {
   }
 
  private:
-  Environment environment(const std::string& term) const {
-    return {{"TERM", term},
-            {"HOME", files_.root()},
-            {"XDG_STATE_HOME", files_.root() / "state"},
-            {"NO_COLOR", ""},
-            {"LC_ALL", "C.UTF-8"}};
+  Environment environment(const std::string& term, const Environment& more) const {
+    Environment result{{"TERM", term},
+                       {"HOME", files_.root()},
+                       {"XDG_STATE_HOME", files_.root() / "state"},
+                       {"NO_COLOR", ""},
+                       {"LC_ALL", "C.UTF-8"}};
+    for (const auto& [name, value] : more) result[name] = value;
+    return result;
   }
 
   ModelCopy files_;
@@ -553,10 +559,150 @@ TEST_CASE("Ctrl-C at the prompt drops the line and tells how to leave", "[chat]"
   talk.ready();
   talk.terminal().type("What is");
   talk.terminal().expect("What is");
-  talk.interrupt_until("Ctrl-D or /exit leaves.");
+  talk.terminal().type("\x03");
+  talk.terminal().expect("Ctrl-D or /exit leaves.");
   talk.ready();
+  for (int i = 0; i < 5; ++i) {  // each of them counts, however soon it comes after the last
+    talk.terminal().type("\x03");
+    talk.ready();
+  }
   CHECK(contains(talk.say("Who are you?"), "\n" + golden_answer("Who are you?") + "\n"));
   CHECK(talk.leave() == 0);
+}
+
+/// Whether libedit, and not the kernel, reads the keys: only then Ctrl-A goes to the start of the line.
+bool has_line_editor() {
+  Talk talk(golden({"--max-new-tokens", "1"}), "xterm");
+  talk.ready();
+  talk.terminal().type("help\x01/\n/exit\n");
+  std::string rest;
+  talk.terminal().wait_for_exit(&rest);
+  return contains(rest, "list the commands");
+}
+
+constexpr const char* arrow_up = "\x1b[A";
+
+TEST_CASE("The arrow up brings back what was typed, also after Ctrl-C and after Ctrl-Z", "[chat]") {
+  if (!has_line_editor()) SKIP("this build has no line editor");
+  Talk talk(golden(), "xterm");
+  talk.ready();
+  CHECK(contains(talk.say("What is 7 plus 5?"), "12.\n"));
+  talk.say("/reset");
+  talk.terminal().type(arrow_up);
+  talk.terminal().expect("/reset");
+  talk.terminal().type(arrow_up);
+  talk.terminal().expect("What is 7 plus 5?");
+  CHECK(contains(talk.say(""), "\n7 + 5 = 12.\n"));
+
+  talk.say("/reset");
+  talk.terminal().type("never sent");
+  talk.terminal().expect("never sent");
+  talk.terminal().type("\x03");
+  talk.ready();
+  talk.terminal().type(std::string(arrow_up) + arrow_up);
+  talk.terminal().expect("What is 7 plus 5?");
+  CHECK(contains(talk.say(""), "\n7 + 5 = 12.\n"));
+
+  // Half a line survives Ctrl-Z, after which a shell leaves the terminal reading whole lines.
+  talk.say("/reset");
+  talk.terminal().type("What is 7");
+  talk.terminal().expect("What is 7");
+  talk.terminal().suspend([](int terminal) {
+    termios settings{};
+    REQUIRE(::tcgetattr(terminal, &settings) == 0);
+    settings.c_lflag |= ICANON | ECHO;
+    REQUIRE(::tcsetattr(terminal, TCSANOW, &settings) == 0);
+  });
+  talk.terminal().expect("What is 7");  // drawn again
+  CHECK(contains(talk.say(" plus 5?"), "\n7 + 5 = 12.\n"));
+  CHECK(talk.leave() == 0);
+}
+
+TEST_CASE("Letters beyond ASCII can be typed and edited", "[chat]") {
+  if (!has_line_editor()) SKIP("this build has no line editor");
+  Talk talk(golden({"--max-new-tokens", "1"}), "xterm");
+  talk.ready();
+  talk.say("Grüße, 世界 🐑x\x7f!");
+  const auto file = talk.folder() / "letters.json";
+  talk.say("/save " + file.string());
+  CHECK(nlohmann::json::parse(read_file(file)).at(0)["content"] == "Grüße, 世界 🐑!");
+  CHECK(talk.leave() == 0);
+}
+
+TEST_CASE("What was typed survives the program, for its user only", "[chat]") {
+  if (!has_line_editor()) SKIP("this build has no line editor");
+  const ModelCopy files;
+  const auto state = files.root() / "new" / "state";
+  const Environment environment{{"XDG_STATE_HOME", state}};
+  {
+    Talk talk(golden(), "xterm", environment);
+    talk.ready();
+    talk.say("What is 7 plus 5?");
+    CHECK(talk.leave() == 0);
+  }
+  const auto kept = state / "tenon" / "chat_history";
+  REQUIRE(std::filesystem::is_regular_file(kept));
+  using std::filesystem::perms;
+  CHECK((std::filesystem::status(kept).permissions() & (perms::group_all | perms::others_all)) == perms::none);
+  Talk talk(golden(), "xterm", environment);
+  talk.ready();
+  talk.terminal().type(std::string(arrow_up) + arrow_up);  // over /exit
+  talk.terminal().expect("What is 7 plus 5?");
+  CHECK(contains(talk.say(""), "\n7 + 5 = 12.\n"));
+  CHECK(talk.leave() == 0);
+}
+
+TEST_CASE("Where the history cannot be kept, the chat goes on and writes nothing", "[chat]") {
+  const ModelCopy files;
+  std::filesystem::create_directory(files.root() / "home");
+  std::ofstream(files.root() / "file") << "not a folder";
+  // Below a file there are no folders, not even for root; and a relative path counts as none (XDG).
+  const std::string state = GENERATE("/file/state", "relative/state");
+  const bool relative = state.front() != '/';
+  Talk talk(golden(), "xterm",
+            {{"HOME", relative ? "relative/home" : (files.root() / "home").string()},
+             {"XDG_STATE_HOME", relative ? state : files.root().string() + state}});
+  talk.ready();
+  CHECK(contains(talk.say("What is 7 plus 5?"), "12.\n"));
+  if (has_line_editor()) {
+    talk.terminal().type(arrow_up);
+    talk.terminal().expect("What is 7 plus 5?");
+    CHECK(contains(talk.say(""), "12"));
+  }
+  CHECK(talk.leave() == 0);
+  CHECK(read_file(files.root() / "file") == "not a folder");
+  CHECK(std::filesystem::is_empty(files.root() / "home"));
+  CHECK(!std::filesystem::exists("relative"));
+}
+
+TEST_CASE("While a model loads there is a bar, which is gone before the banner", "[chat]") {
+  Talk talk(golden(), "xterm", {{"TENON_CHAT_PROGRESS_AFTER", "0"}});
+  const std::string shown = talk.terminal().expect_raw("tiny-qwen2: ");
+  CAPTURE(shown);
+  CHECK(contains(shown, "\rloading ["));
+  CHECK(contains(shown, "========] 100 % of 5."));  // MB: 2.7 million parameters of two bytes
+  const std::size_t cleared = shown.rfind("\r\x1b[K");
+  REQUIRE(cleared != std::string::npos);
+  CHECK(shown.find("loading", cleared) == std::string::npos);
+  talk.ready();
+  CHECK(contains(talk.say("What is 7 plus 5?"), "\n7 + 5 = 12.\n"));
+  CHECK(talk.leave() == 0);
+}
+
+TEST_CASE("There is no bar for a short while, on a terminal without control sequences, or without a terminal",
+          "[chat]") {
+  const auto banner = [](const std::string& term, const std::string& after) {
+    Talk talk(golden(), term, {{"TENON_CHAT_PROGRESS_AFTER", after}});
+    return talk.ready();
+  };
+  CHECK_FALSE(contains(banner("xterm", "3600000"), "loading"));
+  CHECK_FALSE(contains(banner("dumb", "0"), "loading"));
+  const Finished finished = run_program(command(golden({"--prompt", "What is 7 plus 5?"})),
+                                        {.input = {},
+                                         .output_file = {},
+                                         .environment = {{"TERM", "xterm"}, {"TENON_CHAT_PROGRESS_AFTER", "0"}},
+                                         .obey_permissions = false});
+  CHECK(finished.errors.empty());
 }
 
 TEST_CASE("The commands of the chat edit, show and save the conversation", "[chat]") {
@@ -605,10 +751,15 @@ TEST_CASE("A /save that fails is told in one line, writes nothing, and the chat 
   talk.say("Hello!");
   const auto missing = talk.folder() / "no" / "such" / "folder" / "talk.json";
   const std::string told = talk.say("/save " + missing.string());
-  CHECK(contains(told, missing.string()));
-  CHECK(std::count(told.begin(), told.end(), '\n') == 2);  // the line typed, and the answer to it
-  if (std::filesystem::exists("/dev/full")) CHECK(contains(talk.say("/save /dev/full"), "/dev/full"));
-  CHECK(contains(talk.say("/save " + talk.folder().string()), "folder"));
+  CHECK(contains(told, "cannot write '" + missing.string() + "'"));
+  CHECK(contains(told, "no such"));
+  CHECK(std::count(told.begin(), told.end(), '\n') == 2);  // that of the line typed, and that of the answer to it
+  if (std::filesystem::exists("/dev/full")) {
+    const std::string full = talk.say("/save /dev/full");
+    CHECK(contains(full, "cannot write '/dev/full'"));
+    CHECK(contains(full, "space"));
+  }
+  CHECK(contains(talk.say("/save " + talk.folder().string()), "cannot write '" + talk.folder().string() + "'"));
   CHECK(!std::filesystem::exists(talk.folder() / "no"));
   CHECK(contains(talk.say("/reset"), "forgotten"));
   CHECK(contains(talk.say("Hello!"), golden_answer("Hello!")));

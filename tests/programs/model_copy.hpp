@@ -25,12 +25,8 @@ class ModelCopy {
   const std::filesystem::path& root() const { return folder_.path(); }
   std::filesystem::path model() const { return root() / "tiny-copy"; }
 
-  std::string read(const std::string& name) const {
-    return slurp(model() / name);
-  }
-  void write(const std::string& name, std::string_view content) const {
-    folder_.write("tiny-copy/" + name, content);
-  }
+  std::string read(const std::string& name) const { return slurp(model() / name); }
+  void write(const std::string& name, std::string_view content) const { folder_.write("tiny-copy/" + name, content); }
   void edit(const std::string& name, const std::function<void(nlohmann::ordered_json&)>& change) const {
     auto document = nlohmann::ordered_json::parse(read(name));
     change(document);

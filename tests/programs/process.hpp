@@ -15,8 +15,8 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
+#include <functional>
 #include <map>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -173,10 +173,19 @@ class PseudoTerminal {
 
   /// Reads until `text` has appeared after what was waited for last, and returns everything up to its end, without
   /// escape sequences and carriage returns. Throws with what there was, if it does not come.
-  std::string expect(std::string_view text, std::chrono::milliseconds within = patience) {
-    const auto found = wait_for_text(text, within);
-    if (!found) throw std::runtime_error("'" + std::string(text) + "' did not come; there was '" + plain(raw_) + "'");
-    return *found;
+  std::string expect(std::string_view text) {
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while (true) {
+      const std::string seen = plain(raw_);
+      if (const std::size_t at = seen.find(text); at != std::string::npos) {
+        const std::size_t end = at + text.size();
+        raw_ = seen.substr(end);
+        return seen.substr(0, end);
+      }
+      if (!read_more(deadline)) {
+        throw std::runtime_error("'" + std::string(text) + "' did not come; there was '" + seen + "'");
+      }
+    }
   }
 
   /// The same with escape sequences and carriage returns.
@@ -191,9 +200,14 @@ class PseudoTerminal {
     return found;
   }
 
-  /// The same where it may not come: an empty string, and nothing is used up.
-  std::string try_expect(std::string_view text, std::chrono::milliseconds within) {
-    return wait_for_text(text, within).value_or("");
+  /// Stops the program as Ctrl-Z does, and lets it go on when `meanwhile` is done.
+  void suspend(const std::function<void(int terminal)>& meanwhile) const {
+    ::kill(child_, SIGSTOP);
+    int status = 0;
+    while (::waitpid(child_, &status, WUNTRACED) < 0 && errno == EINTR) {
+    }
+    meanwhile(file_);
+    ::kill(child_, SIGCONT);
   }
 
   /// Reads to the end and returns the exit code; `rest` gets what was still to read.
@@ -209,19 +223,6 @@ class PseudoTerminal {
   }
 
  private:
-  std::optional<std::string> wait_for_text(std::string_view text, std::chrono::milliseconds within) {
-    const auto deadline = std::chrono::steady_clock::now() + within;
-    while (true) {
-      const std::string seen = plain(raw_);
-      if (const std::size_t at = seen.find(text); at != std::string::npos) {
-        const std::size_t end = at + text.size();
-        raw_ = seen.substr(end);
-        return seen.substr(0, end);
-      }
-      if (!read_more(deadline)) return std::nullopt;
-    }
-  }
-
   /// False at the deadline, and where the program has closed the terminal.
   bool read_more(std::chrono::steady_clock::time_point deadline) {
     std::vector<pollfd> files{{file_, POLLIN, 0}};

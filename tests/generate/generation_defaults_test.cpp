@@ -41,7 +41,8 @@ tenon::ModelConfig config_ending_on(std::vector<std::int64_t> eos) {
 }
 
 std::vector<std::int64_t> stops(const TemporaryFolder& folder, std::vector<std::int64_t> eos_of_config) {
-  const auto defaults = load_generation_defaults(folder.path(), config_ending_on(std::move(eos_of_config)), tokenizer());
+  const auto defaults =
+      load_generation_defaults(folder.path(), config_ending_on(std::move(eos_of_config)), tokenizer());
   return {defaults.stop_ids.ids().begin(), defaults.stop_ids.ids().end()};
 }
 

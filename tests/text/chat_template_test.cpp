@@ -202,7 +202,8 @@ TEST_CASE("an unknown template is an error that lists the known ones and the fla
   check_message();
   folder.write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "x"}], "bos_token": "<s>"})");
   check_message();
-  CHECK_THROWS_WITH(ChatTemplate::from_folder(folder.path()), ContainsSubstring("'default'") && ContainsSubstring("rag"));
+  CHECK_THROWS_WITH(ChatTemplate::from_folder(folder.path()),
+                    ContainsSubstring("'default'") && ContainsSubstring("rag"));
   CHECK(ChatTemplate::from_folder(folder.path(), "deepseek-r1").emits_bos());
   CHECK_THROWS_AS(ChatTemplate::from_folder(folder.path() / "absent"), tenon::FileError);
   for (const auto& name : ChatTemplate::names()) CHECK(ChatTemplate::by_name(name).name() == name);

@@ -1,11 +1,9 @@
 // llm: how fast a whole model reads prompts and generates, as a share of what the machine can do.
-#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <iostream>
-#include <new>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -13,12 +11,12 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <tenon/core/version.hpp>
 #include <tenon/io/load.hpp>
 #include <tenon/models/llama.hpp>
 #include <tenon/models/qwen2.hpp>
 #include <tenon/runtime/context.hpp>
 
+#include <common/program.hpp>
 #include <llm/measure.hpp>
 #include <llm/random_weights.hpp>
 #include <llm/shapes.hpp>
@@ -177,12 +175,6 @@ void run_as(const Options& options, const std::string& model_type) {
   return run<tenon::Qwen2<T, Cpu>>(options);
 }
 
-int fail(std::string message, int exit_code) {
-  std::replace(message.begin(), message.end(), '\n', ' ');
-  std::cerr << "llm: " << message << std::endl;
-  return exit_code;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -193,10 +185,7 @@ int main(int argc, char** argv) {
   app.footer(details);
   app.get_formatter()->column_width(24);
   app.set_help_flag("-h,--help", "Print this help and exit");
-  app.set_version_flag("--version",
-                       "llm (tenon) " + std::to_string(TENON_VERSION_MAJOR) + "." +
-                           std::to_string(TENON_VERSION_MINOR) + "." + std::to_string(TENON_VERSION_PATCH),
-                       "Print the version and exit");
+  app.set_version_flag("--version", program::version_text("llm"), "Print the version and exit");
   auto* model = app.add_option("--model", options.model, "Folder with config.json and *.safetensors")->type_name("DIR");
   app.add_option("--shape", options.shape, "Random weights in the shape of " + llm::shape_names())
       ->type_name("NAME")
@@ -231,15 +220,18 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    return fail(std::string(error.what()) + " (--help lists the options)", 2);
+    if (error.get_exit_code() == 0) return program::run("llm", [&] { return app.exit(error); });
+    return program::fail("llm", std::string(error.what()) + " (--help lists the options)", 2);
   }
   options.plan.read_buffer_bytes = read_buffer << 20;
-  if (device != "cpu") return fail("--device '" + device + "' is not a device of this build; the device is cpu", 2);
-  if (options.model.empty() && options.shape.empty())
-    return fail("one of --model and --shape is needed (--help lists the options)", 2);
+  if (const std::string problem = program::device_problem(device); !problem.empty()) {
+    return program::fail("llm", problem, 2);
+  }
+  if (options.model.empty() && options.shape.empty()) {
+    return program::fail("llm", "one of --model and --shape is needed (--help lists the options)", 2);
+  }
 
-  try {
+  return program::run("llm", [&] {
     tenon::ModelConfig config;
     DType dtype = DType::bfloat16;
     if (options.shape.empty()) {
@@ -249,21 +241,14 @@ int main(int argc, char** argv) {
       try {
         config = llm::shape_config(options.shape);
       } catch (const tenon::ValueError& error) {
-        return fail(error.what(), 2);
+        return program::fail("llm", error.what(), 2);
       }
     }
-    if (options.dtype == "f32") dtype = DType::float32;
-    if (options.dtype == "f16") dtype = DType::float16;
-    if (options.dtype == "bf16") dtype = DType::bfloat16;
-    switch (dtype) {
+    switch (program::named_dtype(options.dtype).value_or(dtype)) {
       case DType::bfloat16: run_as<tenon::bfloat16>(options, config.model_type); break;
       case DType::float16: run_as<tenon::float16>(options, config.model_type); break;
       default: run_as<float>(options, config.model_type);
     }
     return 0;
-  } catch (const std::bad_alloc&) {
-    return fail("there is not enough memory for this model", 1);
-  } catch (const std::exception& error) {
-    return fail(error.what(), 1);
-  }
+  });
 }

@@ -2,10 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
-#include <iostream>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,13 +10,13 @@
 
 #include <CLI/CLI.hpp>
 
-#include <tenon/core/version.hpp>
 #include <tenon/generate/sequence.hpp>
 #include <tenon/io/load.hpp>
 #include <tenon/models/llama.hpp>
 #include <tenon/models/qwen2.hpp>
 #include <tenon/runtime/context.hpp>
 
+#include "common/program.hpp"
 #include "verify/compare.hpp"
 #include "verify/reference.hpp"
 
@@ -199,14 +196,6 @@ using Qwen2 = tenon::Qwen2<T, D>;
 template <class T, class D>
 using Llama = tenon::Llama<T, D>;
 
-int fail(std::string message, int exit_code) {
-  std::replace(message.begin(), message.end(), '\n', ' ');
-  std::cout.flush();
-  std::fflush(stdout);
-  std::cerr << "verify: " << message << std::endl;
-  return exit_code;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -217,10 +206,7 @@ int main(int argc, char** argv) {
   app.footer(details);
   app.get_formatter()->column_width(28);
   app.set_help_flag("-h,--help", "Print this help and exit");
-  app.set_version_flag("--version",
-                       "verify (tenon) " + std::to_string(TENON_VERSION_MAJOR) + "." +
-                           std::to_string(TENON_VERSION_MINOR) + "." + std::to_string(TENON_VERSION_PATCH),
-                       "Print the version and exit");
+  app.set_version_flag("--version", program::version_text("verify"), "Print the version and exit");
   app.add_option("MODEL_DIR", options.model, "Folder with config.json and *.safetensors")->required();
   app.add_option("REFERENCE", options.reference, "Reference file (.safetensors), see below")->required();
   app.add_option("--device", device, "Where to compute: cpu (default)")->type_name("NAME");
@@ -236,21 +222,18 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    return fail(std::string(error.what()) + " (--help lists the options)", 2);
+    if (error.get_exit_code() == 0) return program::run("verify", [&] { return app.exit(error); });
+    return program::fail("verify", std::string(error.what()) + " (--help lists the options)", 2);
   }
-  if (device != "cpu") return fail("--device '" + device + "' is not a device of this build; the device is cpu", 2);
+  if (const std::string problem = program::device_problem(device); !problem.empty()) {
+    return program::fail("verify", problem, 2);
+  }
 
-  try {
+  return program::run("verify", [&] {
     const tenon::ModelConfig config = tenon::read_model_config(options.model / "config.json");
-    if (dtype == "auto") options.dtype = tenon::checkpoint_dtype(config, tenon::open_checkpoint(options.model));
-    if (dtype == "f16") options.dtype = DType::float16;
-    if (dtype == "bf16") options.dtype = DType::bfloat16;
+    const auto named = program::named_dtype(dtype);
+    options.dtype = named ? *named : tenon::checkpoint_dtype(config, tenon::open_checkpoint(options.model));
     const bool good = config.model_type == "qwen2" ? run_in<Qwen2>(options) : run_in<Llama>(options);
     return good ? 0 : 1;
-  } catch (const std::bad_alloc&) {
-    return fail("there is not enough memory for this model", 1);
-  } catch (const std::exception& error) {
-    return fail(error.what(), 1);
-  }
+  });
 }

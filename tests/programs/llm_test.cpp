@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -12,10 +13,10 @@ namespace {
 
 using tenon_test::Finished;
 
-Finished llm(std::vector<std::string> arguments) {
+Finished llm(std::vector<std::string> arguments, const std::string& output_file = {}) {
   arguments.insert(arguments.begin(), TENON_TEST_PROGRAMS "/llm");
-  return tenon_test::run_program(arguments,
-                                 {.input = {}, .output_file = {}, .environment = {}, .obey_permissions = false});
+  return tenon_test::run_program(
+      arguments, {.input = {}, .output_file = output_file, .environment = {}, .obey_permissions = false});
 }
 
 const std::vector<std::string> quick{"--prompt",  "8", "--generate",    "2",  "--repeat", "2",
@@ -82,6 +83,13 @@ TEST_CASE("llm: wrong use is exit code 2, failure 1, one line each", "[llm]") {
   check({"--shape", "tiny-qwen2", "--prompt", "0"}, 2, "--prompt");
   check({"--model", "/nowhere"}, 1, "/nowhere");
   check({"--shape", "tiny-qwen2", "--prompt", "2000", "--threads", "1"}, 1, "context length");
+  if (std::filesystem::exists("/dev/full")) {
+    std::vector<std::string> arguments{"--shape", "tiny-qwen2"};
+    arguments.insert(arguments.end(), quick.begin(), quick.end());
+    const Finished full = llm(arguments, "/dev/full");
+    CHECK(full.exit_code == 1);
+    CHECK(full.errors == "llm: cannot write to standard output\n");
+  }
   const Finished help = llm({"--help"});
   CHECK(help.exit_code == 0);
   CHECK(help.output.find("--batch") != std::string::npos);

@@ -17,10 +17,10 @@ namespace {
 using tenon_test::Finished;
 namespace fs = std::filesystem;
 
-Finished verify(std::vector<std::string> arguments) {
+Finished verify(std::vector<std::string> arguments, const std::string& output_file = {}) {
   arguments.insert(arguments.begin(), TENON_TEST_PROGRAMS "/verify");
-  return tenon_test::run_program(arguments,
-                                 {.input = {}, .output_file = {}, .environment = {}, .obey_permissions = false});
+  return tenon_test::run_program(
+      arguments, {.input = {}, .output_file = output_file, .environment = {}, .obey_permissions = false});
 }
 
 fs::path golden(const std::string& name) { return fs::path(TENON_TEST_DATA) / "golden" / name; }
@@ -115,6 +115,10 @@ TEST_CASE("verify: wrong use is exit code 2 and failure 1, each with one line", 
   check_refused(verify({model, "/nowhere.safetensors"}), 1, "/nowhere.safetensors");
   check_refused(verify({model, (golden("qwen2-tied-gqa7-f32") / "reference.safetensors").string()}), 1, "hidden_0_f32");
   check_refused(verify({model, model + "/model.safetensors"}), 1, "input_ids");
+  for (const auto& arguments : {std::vector<std::string>{"--help"}, std::vector<std::string>{model, reference}}) {
+    if (!fs::exists("/dev/full")) break;
+    check_refused(verify(arguments, "/dev/full"), 1, "standard output");
+  }
   const Finished help = verify({"--help"});
   CHECK(help.exit_code == 0);
   for (const std::string word :

@@ -1,0 +1,71 @@
+// What the command lines of chat, verify and llm have in common.
+#pragma once
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <tenon/core/dtype.hpp>
+#include <tenon/core/error.hpp>
+#include <tenon/core/version.hpp>
+
+namespace program {
+
+/// What --version prints: "chat (tenon) 0.1.0".
+inline std::string version_text(const std::string& name) {
+  return name + " (tenon) " + std::to_string(TENON_VERSION_MAJOR) + "." + std::to_string(TENON_VERSION_MINOR) + "." +
+         std::to_string(TENON_VERSION_PATCH);
+}
+
+/// What is wrong with the value of --device; empty for nothing.
+inline std::string device_problem(const std::string& device) {
+  if (device == "cpu") return {};
+  if (device == "cuda") return "--device cuda: this build has no CUDA; the device is cpu";
+  return "--device '" + device + "' is not a device of this build; the device is cpu";
+}
+
+/// The type that --dtype names; empty for "auto".
+inline std::optional<tenon::DType> named_dtype(std::string_view name) {
+  if (name == "f32") return tenon::DType::float32;
+  if (name == "f16") return tenon::DType::float16;
+  if (name == "bf16") return tenon::DType::bfloat16;
+  return std::nullopt;
+}
+
+/// Writes one line to standard error, whatever is in the message, and returns the exit code.
+inline int fail(const std::string& name, std::string message, int exit_code) {
+  std::cout.flush();
+  std::fflush(stdout);
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  std::cerr << name << ": " << message << std::endl;
+  return exit_code;
+}
+
+/// Throws FileError unless everything that was printed could be written.
+inline void finish_output() {
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) {
+    throw tenon::FileError("cannot write to standard output");
+  }
+}
+
+/// Runs a program's work, which returns the exit code; an exception is exit code 1, and one line on standard error.
+template <class Work>
+int run(const std::string& name, Work&& work) {
+  try {
+    const int exit_code = work();
+    finish_output();
+    return exit_code;
+  } catch (const std::bad_alloc&) {
+    return fail(name, "there is not enough memory for this model and context", 1);
+  } catch (const std::exception& error) {
+    return fail(name, error.what(), 1);
+  }
+}
+
+}  // namespace program

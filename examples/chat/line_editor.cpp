@@ -112,6 +112,7 @@ class LineEditor::LibeditImpl final : public LineEditor::Impl {
     prompt_ = prompt;
     partial_ = {};
     el_resize(edit_);
+    el_set(edit_, EL_PREP_TERM, 1);  // before the prompt shows: the kernel would keep a Ctrl-D for itself
     int count = 0;
     const char* text = el_gets(edit_, &count);
     if (text == nullptr || count <= 0) {

@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
 
     tenon::Sequence sequence(ctx, model);
     auto options = tenon::load_generation_defaults(argv[1], model.config(), tokenizer).text_options();
+    options.sampling.greedy = true;  // the same text every time
     options.max_new_tokens = 16;
     tenon::generate_text(sequence, tokenizer, tokenizer.encode(argv[2]), options, [](std::string_view piece) {
       std::cout << piece << std::flush;

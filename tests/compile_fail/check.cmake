@@ -1,7 +1,7 @@
 # cmake -D CXX=<compiler> -D SOURCE=<file> -D INCLUDE=<folders> -P check.cmake
 #
 # Passes when SOURCE compiles as it is and, with TENON_EXPECT_ERROR defined, does not, with messages that match the
-# regular expression of each of its `// expect:` lines, and the first error within them at a line of SOURCE.
+# regular expression of each of its `// expect:` lines, and an error among them is at a line of SOURCE.
 set(command "${CXX}" -std=c++20 -fsyntax-only)
 foreach(directory IN LISTS INCLUDE)
   list(APPEND command -isystem "${directory}")
@@ -28,7 +28,9 @@ foreach(expectation IN LISTS expectations)
     message(FATAL_ERROR "no message of ${CXX} matches `${expectation}`")
   endif()
 endforeach()
-if(NOT messages MATCHES "[^/\n]+\\.cpp:[0-9]+:[0-9]+: error: ")
+# The path as the compiler got it, with what means something in a regular expression taken literally.
+string(REGEX REPLACE "([][+.*()^$?|\\\\])" "\\\\\\1" literal "${SOURCE}")
+if(NOT "\n${messages}" MATCHES "\n${literal}:[0-9]+:[0-9]+: error: ")
   message(NOTICE "${messages}")
   message(FATAL_ERROR "no error is reported at a line of ${SOURCE}")
 endif()

@@ -135,7 +135,7 @@ inline double multiply_add_rate(tenon::Context<tenon::Cpu>& ctx, double seconds 
   std::atomic<float> sink{0};
   const auto run = [&](std::int64_t rounds) {
     const auto start = std::chrono::steady_clock::now();
-    tenon::parallel_run(ctx.threads(), [&](int) {
+    tenon::parallel_run(ctx, ctx.threads(), [&](int) {
       tenon::detail::visit_simd_level(ctx.simd_level(),
                                       [&](auto level) { sink = detail::multiply_add(level, rounds, factor, 1.0f); });
     });

@@ -1,7 +1,7 @@
 # What tenon needs from others: found first, fetched otherwise, each in the function of the part that uses it.
 #
 # Header-only packages are fetched without running their build files, so that nothing of theirs is built or installed.
-# Targets that have no name of their own everywhere (PCRE2, utf8proc, OpenMP or nothing) are called tenon::…, and the
+# Targets that have no name of their own everywhere (PCRE2, utf8proc) are called tenon::…, and the
 # installed package configuration creates them again under the same names.
 include_guard(GLOBAL)
 include(FetchContent)
@@ -31,16 +31,6 @@ macro(tenon_find_core_dependencies)
     FIND_PACKAGE_ARGS 3.4 GLOBAL)
   set(THREADS_PREFER_PTHREAD_FLAG ON)
   find_package(Threads REQUIRED GLOBAL)
-  add_library(tenon::threads INTERFACE IMPORTED GLOBAL)
-  target_link_libraries(tenon::threads INTERFACE Threads::Threads)
-  if(TENON_ENABLE_OPENMP)
-    find_package(OpenMP QUIET GLOBAL COMPONENTS CXX)
-    if(OpenMP_CXX_FOUND)
-      target_link_libraries(tenon::threads INTERFACE OpenMP::OpenMP_CXX)
-    elseif(PROJECT_IS_TOP_LEVEL)
-      message(STATUS "tenon: no OpenMP, operators run on one thread")
-    endif()
-  endif()
 endmacro()
 
 # mode: ON finds or fetches, AUTO only finds, OFF does neither. Sets TENON_HAS_TEXT.

@@ -2,7 +2,7 @@
 # Installs what tenon needs and is not there yet, on Debian and its derivatives through apt; on other systems it names
 # what to install and stops. With everything in place it only looks, in a few hundredths of a second.
 #
-#   cmake/install_dependencies.sh SET...     SET: chat, tests, tsan, lint
+#   cmake/install_dependencies.sh SET...     SET: chat, tests, lint
 #
 # Nothing is printed on standard output. The machine's apt sources are left as they are.
 set -euo pipefail
@@ -18,7 +18,6 @@ for set in "$@"; do
   case "$set" in
     chat) packages+=("${compiler[@]}" "${chat[@]}") ;;
     tests) packages+=("${compiler[@]}" "${chat[@]}" libbenchmark-dev) && catch2=yes ;;
-    tsan) packages+=(clang libomp-dev) ;;
     lint) packages+=(clang-format clang-tidy) ;;
     *) die "cmake/install_dependencies.sh does not know the set '$set'" ;;
   esac

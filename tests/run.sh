@@ -56,7 +56,6 @@ if [ -d "build/$preset" ] && [ ! -w "build/$preset" ]; then exit 1; fi
 
 stage="installing what is missing"
 sets=(tests)
-[ "$preset" = tsan ] && sets+=(tsan)
 cmake/install_dependencies.sh "${sets[@]}"
 
 stage="configuring"

@@ -31,6 +31,7 @@
 #include <tenon/runtime/device.hpp>
 #include <tenon/runtime/parallel.hpp>
 #include <tenon/runtime/simd_level.hpp>
+#include <tenon/runtime/thread_pool.hpp>
 #include <tenon/runtime/topology.hpp>
 #include <tenon/runtime/workspace.hpp>
 #include <tenon/tensor/any_tensor.hpp>

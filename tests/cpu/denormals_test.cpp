@@ -53,8 +53,9 @@ TEST_CASE("N20: denormals are flushed inside the scope only", "[denormals]") {
 }
 
 TEST_CASE("N20: an exception restores every thread's setting", "[denormals]") {
+  tenon::Context<tenon::Cpu> ctx(3);
   const unsigned before = control();
-  CHECK_THROWS_AS(tenon::parallel_run(3,
+  CHECK_THROWS_AS(tenon::parallel_run(ctx, 3,
                                       [](int thread) {
                                         const tenon::detail::ScopedFlushDenormals flush;
                                         if (thread != 1) throw std::runtime_error("stop");
@@ -62,7 +63,7 @@ TEST_CASE("N20: an exception restores every thread's setting", "[denormals]") {
                   std::runtime_error);
   CHECK(control() == before);
   std::atomic<int> changed = 0;
-  tenon::parallel_run(3, [&](int) { changed += control() != before ? 1 : 0; });
+  tenon::parallel_run(ctx, 3, [&](int) { changed += control() != before ? 1 : 0; });
   CHECK(changed == 0);
 }
 

@@ -9,7 +9,3 @@
 tenon::Tensor<float, 1> make_elsewhere(tenon::Context<tenon::Cpu>& ctx, std::int64_t count);
 /// Likewise: the sum of a tensor that the caller made.
 float sum_elsewhere(const tenon::Tensor<float, 1>& x);
-
-/// In a file compiled without OpenMP, which does not include this one: 3 · 4 by `linear`, and the threads of a context.
-float multiply_without_openmp();
-int threads_without_openmp();

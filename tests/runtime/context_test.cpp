@@ -13,12 +13,8 @@ using tenon::SimdLevel;
 TEST_CASE("context: threads", "[context]") {
   CHECK(Context<Cpu>().threads() >= 1);
   CHECK(Context<Cpu>(0).threads() == Context<Cpu>().threads());
-#ifdef _OPENMP
   CHECK(Context<Cpu>(3).threads() == 3);
   CHECK(Context<Cpu>(Context<Cpu>::max_threads).threads() == Context<Cpu>::max_threads);
-#else
-  CHECK(Context<Cpu>(3).threads() == 1);
-#endif
   CHECK_THROWS_WITH(Context<Cpu>(-1), "threads: -1 is not between 0 and 1024");
   CHECK_THROWS_AS(Context<Cpu>(1025), tenon::ValueError);
   Context<Cpu> ctx(2);

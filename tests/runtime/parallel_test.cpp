@@ -1,9 +1,11 @@
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -99,12 +101,56 @@ TEST_CASE("parallel_for: may be called inside itself", "[parallel]") {
   for (const auto& times : seen) CHECK(times == 1);
 }
 
-TEST_CASE("parallel_run: calls the body once for every thread number", "[parallel]") {
-  for (const int threads : {1, 2, 5, 100}) {
-    std::vector<std::atomic<int>> seen(static_cast<std::size_t>(threads));
-    tenon::parallel_run(threads, [&](int thread) { ++seen[static_cast<std::size_t>(thread)]; });
-    bool once = true;
-    for (const auto& times : seen) once = once && times == 1;
-    CHECK(once);
+TEST_CASE("parallel_run: calls the body once for every piece, whatever the number of threads", "[parallel]") {
+  for (const int threads : {1, 2, 5}) {
+    Context<Cpu> ctx(threads);
+    for (const int pieces : {0, 1, 2, 5, 100, 70000}) {
+      std::vector<std::atomic<int>> seen(static_cast<std::size_t>(pieces));
+      tenon::parallel_run(ctx, pieces, [&](int piece) { ++seen[static_cast<std::size_t>(piece)]; });
+      bool once = true;
+      for (const auto& times : seen) once = once && times == 1;
+      CHECK(once);
+    }
+  }
+}
+
+TEST_CASE("parallel_run: many short loops in a row each run once", "[parallel]") {
+  Context<Cpu> ctx(4);
+  std::int64_t expected = 0;
+  std::atomic<std::int64_t> sum{0};
+  for (int loop = 0; loop < 20000; ++loop) {
+    const int pieces = 1 + loop % 7;
+    tenon::parallel_run(ctx, pieces, [&](int piece) { sum += piece + 1; });
+    expected += pieces * (pieces + 1) / 2;
+    if (sum != expected) break;
+  }
+  CHECK(sum == expected);
+}
+
+TEST_CASE("parallel_run: a call from inside a body runs on its own thread", "[parallel]") {
+  Context<Cpu> ctx(3);
+  std::vector<std::atomic<int>> seen(12);
+  tenon::parallel_run(ctx, 3, [&](int outer) {
+    const auto self = std::this_thread::get_id();
+    tenon::parallel_run(ctx, 4, [&](int inner) {
+      if (std::this_thread::get_id() == self) ++seen[static_cast<std::size_t>(outer * 4 + inner)];
+    });
+  });
+  for (const auto& times : seen) CHECK(times == 1);
+}
+
+TEST_CASE("parallel_run: sleeping workers wake, and contexts come and go", "[parallel]") {
+  for (int round = 0; round < 20; ++round) {
+    Context<Cpu> ctx(1 + round % 4);
+    for (int loop = 0; loop < 3; ++loop) {
+      std::atomic<int> calls{0};
+      tenon::parallel_run(ctx, 8, [&](int) { ++calls; });
+      CHECK(calls == 8);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // longer than workers look for work
+    }
+    ctx.set_threads(2);
+    std::atomic<int> calls{0};
+    tenon::parallel_run(ctx, 8, [&](int) { ++calls; });
+    CHECK(calls == 8);
   }
 }

@@ -1,23 +1,15 @@
 // The inline namespace that carries the ABI tag, and the macros of the library (cpu/simd/ has a few that end there).
 //
-// Rule: a macro may add names, never change a definition. What changes a body (today: whether OpenMP is compiled in)
-// is part of the inline namespace, so that two translation units that differ in it link to two sets of functions
-// instead of silently sharing one.
+// Rule: a macro may add names, never change a definition. What changed a body would have to be part of the inline
+// namespace, so that two translation units that differ in it link to two sets of functions instead of silently sharing
+// one. Nothing does today: the tag is the version, which keeps two versions in one program apart.
 #pragma once
 
 #include <tenon/core/version.hpp>
 
-#define TENON_DETAIL_CONCAT_(a, b, c, d) v##a##_##b##_##c##_##d
-#define TENON_DETAIL_CONCAT(a, b, c, d) TENON_DETAIL_CONCAT_(a, b, c, d)
-
-#ifdef _OPENMP
-#define TENON_DETAIL_THREADS openmp
-#else
-#define TENON_DETAIL_THREADS serial
-#endif
-
-#define TENON_ABI_NAMESPACE \
-  TENON_DETAIL_CONCAT(TENON_VERSION_MAJOR, TENON_VERSION_MINOR, TENON_VERSION_PATCH, TENON_DETAIL_THREADS)
+#define TENON_DETAIL_CONCAT_(a, b, c) v##a##_##b##_##c
+#define TENON_DETAIL_CONCAT(a, b, c) TENON_DETAIL_CONCAT_(a, b, c)
+#define TENON_ABI_NAMESPACE TENON_DETAIL_CONCAT(TENON_VERSION_MAJOR, TENON_VERSION_MINOR, TENON_VERSION_PATCH)
 
 #define TENON_NAMESPACE_BEGIN \
   namespace tenon {           \

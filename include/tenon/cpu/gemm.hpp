@@ -97,7 +97,7 @@ void linear_gemm(Level level, Context<Cpu>& ctx, View<T, 2, Cpu> out, View<const
 
   for (std::int64_t row = 0; row < in.size(0); row += plan.block_rows) {
     const std::int64_t m = std::min(plan.block_rows, in.size(0) - row);
-    parallel_run(static_cast<int>(pieces), [&](int piece) {
+    parallel_run(ctx, static_cast<int>(pieces), [&](int piece) {
       const ScopedFlushDenormals flush;
       const std::int64_t steps = ceil_div<std::int64_t>(k, 16);
       const std::int64_t begin = steps * piece / pieces * 16;
@@ -108,7 +108,7 @@ void linear_gemm(Level level, Context<Cpu>& ctx, View<T, 2, Cpu> out, View<const
       }
     });
 
-    parallel_run(static_cast<int>(pieces), [&](int piece) {
+    parallel_run(ctx, static_cast<int>(pieces), [&](int piece) {
       const ScopedFlushDenormals flush;
       float* w_block = buffers + piece * align_up<std::int64_t>(buffer_floats, 16);
       float* result = w_block + tile * gemm_w_row;

@@ -61,7 +61,7 @@ void linear_gemv(Level level, Context<Cpu>& ctx, View<T, 2, Cpu> out, View<const
     }
     if (!in_place) widen(level, in_rows, in.stride(0), in.stride(1), m, k, widened, copy_stride);
 
-    parallel_run(static_cast<int>(pieces), [&](int piece) {
+    parallel_run(ctx, static_cast<int>(pieces), [&](int piece) {
       const ScopedFlushDenormals flush;
       float* y = results + piece * (block_rows + 1) * gemv_chunk;
       float* bias_row = y + block_rows * gemv_chunk;

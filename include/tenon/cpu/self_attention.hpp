@@ -216,7 +216,7 @@ class Attention {
   void run_by_blocks() {
     const std::int64_t heads = k_.size(1);
     std::atomic<std::int64_t> next{0};
-    parallel_run(threads_, [&](int thread) {
+    parallel_run(ctx_, threads_, [&](int thread) {
       const ScopedFlushDenormals flush;
       Scratch& s = scratch_[thread];
       for (std::int64_t task = next++; task < heads * blocks(); task = next++) {
@@ -250,7 +250,7 @@ class Attention {
     const std::int64_t units = ceil_div(heads, together) * segments();
     const std::int64_t chunk = ceil_div<std::int64_t>(units, std::int64_t{4} * threads_);
     std::atomic<std::int64_t> next{0};
-    parallel_run(threads_, [&](int thread) {
+    parallel_run(ctx_, threads_, [&](int thread) {
       const ScopedFlushDenormals flush;
       Scratch& s = scratch_[thread];
       s.block.rows = n;
@@ -266,7 +266,7 @@ class Attention {
       }
     });
     next = 0;
-    parallel_run(static_cast<int>(std::min<std::int64_t>(threads_, heads)), [&](int thread) {
+    parallel_run(ctx_, static_cast<int>(std::min<std::int64_t>(threads_, heads)), [&](int thread) {
       const ScopedFlushDenormals flush;
       Scratch& s = scratch_[thread];
       s.block.rows = n;
@@ -337,7 +337,7 @@ void self_attention(Context<Cpu>& ctx, View<T, 3, Cpu> out, std::type_identity_t
     const std::int64_t rows = q.size(0) * q.size(1);
     const auto threads = static_cast<int>(std::min<std::int64_t>(ctx.threads(), rows));
     auto* scores = scope.template allocate<double>(threads * k.size(0));  // a row for each thread
-    parallel_run(threads, [&](int thread) {
+    parallel_run(ctx, threads, [&](int thread) {
       for (std::int64_t r = thread; r < rows; r += threads) {
         detail::attention_row_double(result, queries, keys, values, scale, r / q.size(1), r % q.size(1),
                                      scores + thread * k.size(0));

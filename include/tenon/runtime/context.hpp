@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include <tenon/core/config.hpp>
 #include <tenon/core/device.hpp>
 #include <tenon/core/error.hpp>
 #include <tenon/runtime/simd_level.hpp>
+#include <tenon/runtime/thread_pool.hpp>
 #include <tenon/runtime/topology.hpp>
 #include <tenon/runtime/workspace.hpp>
 
@@ -22,8 +24,8 @@ class Context<Cpu> {
  public:
   using device_type = Cpu;
 
-  /// `threads` that operators may use, the calling one included; 0 means default_thread_count().
-  /// Without OpenMP in the build, one. Throws ValueError for a negative number.
+  /// `threads` that operators may use, the calling one included; 0 means default_thread_count(). They start with the first
+  /// call that is worth more than one. Throws ValueError for a negative number.
   explicit Context(int threads = 0) : simd_level_(detect_simd_level()) { set_threads(threads); }
 
   Context(const Context&) = delete;
@@ -34,11 +36,9 @@ class Context<Cpu> {
     if (threads < 0 || threads > max_threads) {
       throw ValueError("threads: " + std::to_string(threads) + " is not between 0 and " + std::to_string(max_threads));
     }
-#ifdef _OPENMP
-    threads_ = threads == 0 ? std::min(default_thread_count(), max_threads) : threads;
-#else
-    threads_ = 1;
-#endif
+    threads = threads == 0 ? std::min(default_thread_count(), max_threads) : threads;
+    if (threads != threads_) pool_.reset();
+    threads_ = threads;
   }
 
   /// The instruction set that kernels use: the best that the processor has, unless lowered (tests force every level).
@@ -58,6 +58,12 @@ class Context<Cpu> {
 
   [[nodiscard]] Workspace& workspace() noexcept { return workspace_; }
 
+  /// The threads themselves; see parallel_for, which is what operators call.
+  [[nodiscard]] detail::ThreadPool& thread_pool() {
+    if (!pool_) pool_ = std::make_unique<detail::ThreadPool>(threads_);
+    return *pool_;
+  }
+
   /// Everything passed to this context has happened when this returns; on the CPU that is always so.
   void synchronize() const noexcept {}
 
@@ -65,6 +71,7 @@ class Context<Cpu> {
 
  private:
   Workspace workspace_;
+  std::unique_ptr<detail::ThreadPool> pool_;
   int threads_ = 1;
   SimdLevel simd_level_;
   bool batch_invariant_ = false;

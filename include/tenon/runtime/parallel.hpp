@@ -3,12 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <exception>
-#include <utility>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #include <tenon/core/config.hpp>
 #include <tenon/core/math.hpp>
@@ -16,31 +10,16 @@
 
 TENON_NAMESPACE_BEGIN
 
-/// Calls `body(thread)` once on each of `threads` threads, 0 … threads - 1, the caller being thread 0; returns when all
-/// are done. The first exception that a body throws is thrown again here.
+/// Calls `body(piece)` once for each piece in [0, pieces), on the threads of the context, and returns when all calls have.
+/// Which thread takes which piece is open. The first exception that a body throws is thrown again here. A call from
+/// inside a body runs on the thread that makes it.
 template <class Body>
-void parallel_run(int threads, Body&& body) {
-#ifdef _OPENMP
-  if (threads > 1) {
-    std::exception_ptr error;
-#pragma omp parallel num_threads(threads)
-    {
-      // A runtime short of threads gives fewer than asked for: then each does the work of several.
-      const int given = omp_get_num_threads();
-      for (int thread = omp_get_thread_num(); thread < threads; thread += given) {
-        try {
-          body(thread);
-        } catch (...) {
-#pragma omp critical(tenon_parallel_run)
-          if (!error) error = std::current_exception();
-        }
-      }
-    }
-    if (error) std::rethrow_exception(error);
-    return;
+void parallel_run(Context<Cpu>& ctx, int pieces, Body&& body) {
+  if (pieces > 1 && ctx.threads() > 1) {
+    ctx.thread_pool().run(pieces, body);
+  } else {
+    for (int piece = 0; piece < pieces; ++piece) body(piece);
   }
-#endif
-  for (int thread = 0; thread < threads; ++thread) body(thread);
 }
 
 /// Calls `body(begin, end)` for pieces that cover [0, count), in parallel. Pieces are contiguous, one per thread, and
@@ -57,7 +36,7 @@ void parallel_for(Context<Cpu>& ctx, std::int64_t count, std::int64_t grain, Bod
   const std::int64_t least = count / pieces;
   const std::int64_t rest = count % pieces;
   const auto start = [&](std::int64_t piece) { return least * piece + std::min(piece, rest); };
-  parallel_run(static_cast<int>(pieces), [&](int thread) { body(start(thread), start(thread + 1)); });
+  parallel_run(ctx, static_cast<int>(pieces), [&](int piece) { body(start(piece), start(piece + 1)); });
 }
 
 TENON_NAMESPACE_END

@@ -9,7 +9,7 @@
 #   examples/chat.sh --model path/to/Qwen2.5-0.5B-Instruct --dtype bf16
 set -euo pipefail
 
-root="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)"
+root="$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd -P)"
 build="$root/build/chat"
 if ! mkdir -p "$build" 2> /dev/null || [ ! -w "$build" ]; then
   build="${XDG_CACHE_HOME:-${HOME:?is not set, and $root cannot be written to}/.cache}/tenon/chat-$(cksum <<< "$root" | tr -c '0-9\n' '-')"

@@ -36,7 +36,7 @@ done
 [[ "$jobs" =~ ^[1-9][0-9]*$ ]] || wrong_use "--jobs '$jobs' is not a positive number"
 
 exec < /dev/null
-root="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)"
+root="$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd -P)"
 cd "$root"
 
 # Whatever ends this script before the tests have run is a failure too, and the last line says so.

@@ -34,8 +34,8 @@ class KvCache {
 
   KvCache(const KvCache&) = delete;  // two caches on one memory would overwrite each other: see clone
   KvCache& operator=(const KvCache&) = delete;
-  KvCache(KvCache&&) = default;
-  KvCache& operator=(KvCache&&) = default;
+  KvCache(KvCache&&) noexcept = default;
+  KvCache& operator=(KvCache&&) noexcept = default;
   ~KvCache() = default;
 
   /// A second sequence that begins as this one, with memory of its own.

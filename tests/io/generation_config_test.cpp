@@ -72,6 +72,8 @@ TEST_CASE("values out of range are named", "[generation_config]") {
   check("top_p", "1.1");
   check("top_p", "-0.1");
   check("min_p", "2");
+  check("repetition_penalty", "1e-308");
+  check("repetition_penalty", "1e308");
   check("repetition_penalty", "0");
   check("repetition_penalty", "-1");
   check("max_new_tokens", "0");

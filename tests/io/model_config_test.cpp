@@ -292,3 +292,9 @@ TEST_CASE("a config.json that cannot be read or is no object", "[model_config]")
   }
   CHECK(parse_model_config("\xEF\xBB\xBF" + distill().dump()) == parse(distill()));
 }
+
+TEST_CASE("Numbers in messages are short and exact", "[model_config]") {
+  check_refused(with({{"rms_norm_eps", 1e308}}), "rms_norm_eps", "is 1e+308,");
+  check_refused(with({{"rms_norm_eps", -1e-300}}), "rms_norm_eps", "is -1e-300,");
+  check_refused(with({{"rope_theta", 1e-9}}), "rope_theta", "is 1e-09,");
+}

@@ -7,6 +7,7 @@
 
 #include <tenon/core/config.hpp>
 #include <tenon/core/error.hpp>
+#include <tenon/core/format.hpp>
 
 TENON_NAMESPACE_BEGIN
 
@@ -14,7 +15,7 @@ TENON_NAMESPACE_BEGIN
 /// changing one option never has its effect hidden by another. Filters combine freely and are applied in the order of
 /// Hugging Face transformers: repetition penalty, temperature, top-k, top-p, min-p.
 struct SamplingOptions {
-  /// Divides the logits; 0 means greedy.
+  /// Divides the logits; 0 means greedy. From about 1e38 on a larger temperature changes nothing more.
   double temperature = 1.0;
 
   /// Always take the largest logit (the lowest id on a tie), whatever the temperature says. The repetition penalty
@@ -31,7 +32,8 @@ struct SamplingOptions {
   /// Keep tokens at least this fraction as probable as the most probable one; 0 is off.
   double min_p = 0.0;
 
-  /// Divides positive and multiplies negative logits of ids already seen, once per distinct id; 1 is off.
+  /// Divides positive and multiplies negative logits of ids already seen, once per distinct id; 1 is off. Between 0.001
+  /// and 1000: values in use are near 1, and far from it the products would leave the range of float.
   double repetition_penalty = 1.0;
 
   /// Equal seeds give equal draws.
@@ -50,13 +52,13 @@ struct SamplingOptions {
   /// Throws ValueError that names the option, its value and what is allowed.
   void validate() const {
     if (!std::isfinite(temperature) || temperature < 0) {
-      refuse("temperature", std::to_string(temperature), "a finite number not below 0");
+      refuse("temperature", detail::number_text(temperature), "a finite number not below 0");
     }
     if (top_k < -1) refuse("top_k", std::to_string(top_k), "0 or -1 (off), or a positive count");
-    if (!(top_p >= 0 && top_p <= 1)) refuse("top_p", std::to_string(top_p), "between 0 and 1");
-    if (!(min_p >= 0 && min_p <= 1)) refuse("min_p", std::to_string(min_p), "between 0 and 1");
-    if (!std::isfinite(repetition_penalty) || repetition_penalty <= 0) {
-      refuse("repetition_penalty", std::to_string(repetition_penalty), "a finite number above 0");
+    if (!(top_p >= 0 && top_p <= 1)) refuse("top_p", detail::number_text(top_p), "between 0 and 1");
+    if (!(min_p >= 0 && min_p <= 1)) refuse("min_p", detail::number_text(min_p), "between 0 and 1");
+    if (!(repetition_penalty >= 1e-3 && repetition_penalty <= 1e3)) {
+      refuse("repetition_penalty", detail::number_text(repetition_penalty), "between 0.001 and 1000");
     }
     if (vocab_limit < 0) refuse("vocab_limit", std::to_string(vocab_limit), "0 (off) or a positive count");
     if (top_log_probabilities < 0) {

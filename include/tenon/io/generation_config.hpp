@@ -1,7 +1,6 @@
 // generation_config.json: how the authors of a model want its text to be sampled.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include <tenon/core/config.hpp>
+#include <tenon/core/format.hpp>
 #include <tenon/io/json.hpp>
 
 TENON_NAMESPACE_BEGIN
@@ -24,7 +24,7 @@ struct GenerationConfig {
   std::optional<std::int64_t> top_k;           ///< 0 is off
   std::optional<double> top_p;                 ///< 0 to 1
   std::optional<double> min_p;                 ///< 0 to 1
-  std::optional<double> repetition_penalty;    ///< > 0
+  std::optional<double> repetition_penalty;    ///< 0.001 to 1000
   std::optional<std::int64_t> max_new_tokens;  ///< >= 1
 
   bool operator==(const GenerationConfig&) const = default;
@@ -43,14 +43,14 @@ inline GenerationConfig parse_generation_config(std::string_view text,
     }
     return value;
   };
-  const auto number = [&](const char* key, bool zero_allowed, double largest) {
+  const auto number = [&](const char* key, double least, double largest) {
     const std::optional<double> value = fields.optional_number(key);
-    if (value && !(std::isfinite(*value) && (zero_allowed ? *value >= 0.0 : *value > 0.0) && *value <= largest)) {
-      fields.fail(key, "is " + std::to_string(*value) + ", which is out of range");
+    if (value && !(*value >= least && *value <= largest)) {  // not-a-number fails too
+      fields.fail(key, "is " + detail::number_text(*value) + ", which is not between " + detail::number_text(least) +
+                           " and " + detail::number_text(largest));
     }
     return value;
   };
-  constexpr double unbounded = 1e9;
 
   GenerationConfig config;
   config.bos_token_id = integer("bos_token_id", 0);
@@ -61,11 +61,11 @@ inline GenerationConfig parse_generation_config(std::string_view text,
     if (id < 0) fields.fail("eos_token_id", "has " + std::to_string(id) + ", which is negative");
   }
   config.do_sample = fields.optional_boolean("do_sample");
-  config.temperature = number("temperature", true, unbounded);
+  config.temperature = number("temperature", 0, 1e9);
   config.top_k = integer("top_k", 0);
-  config.top_p = number("top_p", true, 1.0);
-  config.min_p = number("min_p", true, 1.0);
-  config.repetition_penalty = number("repetition_penalty", false, unbounded);
+  config.top_p = number("top_p", 0, 1);
+  config.min_p = number("min_p", 0, 1);
+  config.repetition_penalty = number("repetition_penalty", 1e-3, 1e3);
   config.max_new_tokens = integer("max_new_tokens", 1);
   return config;
 }

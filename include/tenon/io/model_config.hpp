@@ -19,6 +19,7 @@
 #include <tenon/core/config.hpp>
 #include <tenon/core/dtype.hpp>
 #include <tenon/core/error.hpp>
+#include <tenon/core/format.hpp>
 #include <tenon/io/json.hpp>
 #include <tenon/models/config.hpp>
 
@@ -79,7 +80,7 @@ inline double read_rope_theta(const JsonFields& fields) {
     const std::optional<double> inner = rope->optional_number("rope_theta");
     if (inner && theta && *inner != *theta) {
       rope->fail("rope_theta",
-                 "is " + std::to_string(*inner) + ", but elsewhere in the file it is " + std::to_string(*theta));
+                 "is " + number_text(*inner) + ", but elsewhere in the file it is " + number_text(*theta));
     }
     if (inner) theta = inner;
   }
@@ -107,6 +108,7 @@ inline std::optional<DType> read_config_dtype(const JsonFields& fields) {
 /// and then for the layers that `layer_types` marks or, without that list, from `max_window_layers` on.
 inline void read_sliding_window(const JsonFields& fields, ModelConfig& config) {
   const auto layers = static_cast<std::size_t>(config.num_hidden_layers);
+  // `sliding_window: null` is "off" too, as in transformers, which writes it for a switch without a window.
   // The value of a window that is switched off is not even looked at: files carry leftovers there.
   const bool wanted = fields.optional_boolean("use_sliding_window").value_or(false);
   std::optional<std::int64_t> window;

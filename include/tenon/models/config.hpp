@@ -12,6 +12,7 @@
 #include <tenon/core/config.hpp>
 #include <tenon/core/dtype.hpp>
 #include <tenon/core/error.hpp>
+#include <tenon/core/format.hpp>
 
 TENON_NAMESPACE_BEGIN
 
@@ -129,10 +130,10 @@ inline void ModelConfig::validate(std::string_view where) const {
   detail::check_config_range(where, "num_attention_heads * head_dim", query_size(), max_width);
   if (!std::isfinite(rms_norm_eps) || rms_norm_eps <= 0.0 || rms_norm_eps >= 1.0) {
     detail::throw_config_field(where, "rms_norm_eps",
-                               "is " + std::to_string(rms_norm_eps) + ", which is not above 0 and below 1");
+                               "is " + detail::number_text(rms_norm_eps) + ", which is not above 0 and below 1");
   }
   if (!std::isfinite(rope_theta) || rope_theta <= 1.0) {
-    detail::throw_config_field(where, "rope_theta", "is " + std::to_string(rope_theta) + ", which is not above 1");
+    detail::throw_config_field(where, "rope_theta", "is " + detail::number_text(rope_theta) + ", which is not above 1");
   }
   if (sliding_window) detail::check_config_range(where, "sliding_window", *sliding_window, max_positions);
   if (!sliding_layers.empty()) {

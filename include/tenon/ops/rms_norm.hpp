@@ -8,6 +8,7 @@
 #include <tenon/core/config.hpp>
 #include <tenon/core/device.hpp>
 #include <tenon/core/dtype.hpp>
+#include <tenon/core/format.hpp>
 #include <tenon/ops/check.hpp>
 #include <tenon/tensor/view.hpp>
 
@@ -18,7 +19,7 @@ inline void check_rms_norm(const Sizes<2>& out, const Sizes<2>& in, const Sizes<
   check_shape("rms_norm", "out", out, in, "as in");
   check_shape("rms_norm", "weight", weight, Sizes<1>{in[1]}, "(columns of in)");
   if (!(eps >= 0.0) || std::isinf(eps)) {
-    throw ValueError("rms_norm: eps is " + std::to_string(eps) + ", not a finite number of at least 0");
+    throw ValueError("rms_norm: eps is " + detail::number_text(eps) + ", not a finite number of at least 0");
   }
 }
 }  // namespace detail

@@ -9,6 +9,7 @@
 #include <tenon/core/config.hpp>
 #include <tenon/core/device.hpp>
 #include <tenon/core/dtype.hpp>
+#include <tenon/core/format.hpp>
 #include <tenon/ops/check.hpp>
 #include <tenon/tensor/view.hpp>
 
@@ -19,7 +20,7 @@ inline void check_rope_table(const Sizes<2>& cos, const Sizes<2>& sin, const Siz
   check_shape("rope_table", "cos", cos, Sizes<2>{pos_ids[0], cos[1]}, "(size of pos_ids, half of the head dimension)");
   check_shape("rope_table", "sin", sin, cos, "as cos");
   if (!(theta > 0.0) || std::isinf(theta)) {
-    throw ValueError("rope: theta is " + std::to_string(theta) + ", not a finite positive number");
+    throw ValueError("rope: theta is " + detail::number_text(theta) + ", not a finite positive number");
   }
 }
 inline void check_rope(const Sizes<3>& out, const Sizes<3>& in, const Sizes<2>& cos, const Sizes<2>& sin) {

@@ -8,6 +8,7 @@
 #include <tenon/core/config.hpp>
 #include <tenon/core/device.hpp>
 #include <tenon/core/dtype.hpp>
+#include <tenon/core/format.hpp>
 #include <tenon/ops/check.hpp>
 #include <tenon/tensor/view.hpp>
 
@@ -23,7 +24,7 @@ inline void check_self_attention(const Sizes<3>& out, const Sizes<3>& q, const S
     throw ShapeError("self_attention: q has shape " + shape_string(q) + " and k " + shape_string(k) +
                      ": the heads of q are not a multiple of the heads of k");
   }
-  if (!std::isfinite(scale)) throw ValueError("self_attention: scale is " + std::to_string(scale));
+  if (!std::isfinite(scale)) throw ValueError("self_attention: scale is " + detail::number_text(scale));
 }
 }  // namespace detail
 

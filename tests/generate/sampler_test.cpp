@@ -453,3 +453,42 @@ TEST_CASE("row passes agree with plain loops at every length", "[sampler]") {
     if (z <= -87) REQUIRE(e == 0);
   }
 }
+
+TEST_CASE("the largest temperature gives probabilities, not NaN", "[sampler]") {
+  constexpr float largest = std::numeric_limits<float>::max();
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (const double temperature : {1e30, 1e38, 1e46, 1e308, std::numeric_limits<double>::max()}) {
+    for (const std::int64_t top_k : {0, 3}) {
+      CAPTURE(temperature, top_k);
+      Sampler sampler({.temperature = temperature, .top_k = top_k});
+      const std::vector<float> logits{1.0f, -infinity, 2.0f, largest, -largest, 0.0f};
+      double sum = 0;
+      for (const auto& entry : sampler.distribution(logits)) {
+        CHECK(entry.probability >= 0);
+        CHECK(entry.id != 1);
+        sum += entry.probability;
+      }
+      CHECK(std::abs(sum - 1) < 1e-6);
+      CHECK(sampler.sample(logits).id != 1);
+    }
+  }
+  // Ordinary logits are all alike then.
+  const auto flat = Sampler({.temperature = 1e308}).distribution(std::vector<float>{1.0f, -3.0f, 2.0f, 7.0f});
+  REQUIRE(flat.size() == 4);
+  CHECK(flat[3].probability == 0.25);
+}
+
+TEST_CASE("an extreme repetition penalty is refused by name, and a large one never blames the logits", "[sampler]") {
+  for (const double penalty : {1e-308, 9e-4, 1001.0, 1e308, std::nan("")}) {
+    CHECK_THROWS_WITH(Sampler({.repetition_penalty = penalty}),
+                      ContainsSubstring("repetition_penalty") && ContainsSubstring("between 0.001 and 1000"));
+  }
+  CHECK_THROWS_WITH(Sampler({.repetition_penalty = 1e-308}), ContainsSubstring("is 1e-308 but"));
+  CHECK_THROWS_WITH(Sampler({.temperature = -1e308}), ContainsSubstring("is -1e+308 but"));
+  constexpr float largest = std::numeric_limits<float>::max();
+  for (const double penalty : {1e-3, 1e3}) {
+    Sampler sampler({.greedy = true, .repetition_penalty = penalty});
+    sampler.observe(std::vector<std::int64_t>{0, 1});
+    CHECK_NOTHROW(sampler.sample(std::vector<float>{largest, -largest, 0.0f}));
+  }
+}

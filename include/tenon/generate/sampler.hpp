@@ -149,7 +149,10 @@ class Sampler {
     for (const std::int64_t id : seen_) {
       if (id >= row.size) break;
       float& x = adjusted_[static_cast<std::size_t>(id)];
-      x = x < 0 ? x * penalty : x / penalty;
+      if (std::isinf(x)) continue;  // -inf stays: the id is never chosen
+      // Clamped: what leaves the range of float is the penalty's doing and no fault of the logits.
+      constexpr float largest = std::numeric_limits<float>::max();
+      x = std::clamp(x < 0 ? x * penalty : x / penalty, -largest, largest);
     }
     return finite({adjusted_.data(), row.size, detail::scan_row(adjusted_.data(), row.size)});
   }
@@ -157,9 +160,12 @@ class Sampler {
   bool top_k_on(const Row& row) const noexcept { return options_.top_k > 0 && options_.top_k < row.size; }
   bool filters(const Row& row) const noexcept { return top_k_on(row) || options_.top_p < 1 || options_.min_p > 0; }
 
-  /// 1 / temperature. Capped, because 0 * infinity would turn the largest logit into NaN; with the cap any other logit
-  /// is still out of reach.
-  float scale() const noexcept { return static_cast<float>(std::min(1.0 / options_.temperature, 1e30)); }
+  /// 1 / temperature, kept away from infinity and zero, because 0 * infinity is NaN. With the upper bound any logit but
+  /// the largest is still out of reach; with the lower one -inf, and a distance beyond float, still get the weight 0.
+  float scale() const noexcept {
+    constexpr auto least = static_cast<double>(std::numeric_limits<float>::min());
+    return static_cast<float>(std::clamp(1.0 / options_.temperature, least, 1e30));
+  }
 
   /// Fills weights_ for the whole row and returns their sum.
   double weigh(const Row& row) {

@@ -29,11 +29,11 @@ inline void check_linear(const Sizes<2>& out, const Sizes<2>& in, const Sizes<2>
 template <FloatElement T, WeightFor<T> W>
 void linear(Context<Cpu>& ctx, View<T, 2, Cpu> out, std::type_identity_t<View<const T, 2, Cpu>> in,
             View<W, 2, Cpu> weight,
-            std::type_identity_t<std::optional<View<const std::remove_const_t<W>, 1, Cpu>>> bias);
+            std::type_identity_t<std::optional<View<const std::remove_const_t<W>, 1, Cpu>>> bias = std::nullopt);
 template <FloatElement T, WeightFor<T> W>
 void linear(Context<Cuda>& ctx, View<T, 2, Cuda> out, std::type_identity_t<View<const T, 2, Cuda>> in,
             View<W, 2, Cuda> weight,
-            std::type_identity_t<std::optional<View<const std::remove_const_t<W>, 1, Cuda>>> bias);
+            std::type_identity_t<std::optional<View<const std::remove_const_t<W>, 1, Cuda>>> bias = std::nullopt);
 
 TENON_NAMESPACE_END
 

@@ -143,7 +143,9 @@ class AnyTensor {
       throw DeviceError("tensor is on " + std::string(device_name(device())) + ", asked for on " +
                         std::string(Device::name));
     }
-    if (read_only_ && !std::is_const_v<T>) throw ValueError("tensor is read-only, asked for as writable");
+    if (read_only_ && !std::is_const_v<T>) {
+      throw ValueError("tensor is read-only, asked for as writable: use as<const T, " + std::to_string(Rank) + ">()");
+    }
     if constexpr (std::same_as<Device, Cpu>) {
       Sizes<Rank> sizes{};
       Sizes<Rank> strides{};

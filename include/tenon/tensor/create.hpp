@@ -1,4 +1,4 @@
-// Making tensors: empty, zeros, full, arange, from host data.
+// Making tensors: empty, zeros, ones, full, arange, from host data.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <type_traits>
 
 #include <tenon/core/config.hpp>
 #include <tenon/tensor/tensor.hpp>
@@ -25,28 +26,40 @@ template <Element T, DeviceTag Device, std::size_t Rank>
   return detail::allocate_tensor<T>(ctx, std::to_array(sizes));
 }
 
-/// Sets every element of a view on the CPU, whatever its strides.
+namespace detail {
+/// How callers write one element: the narrow floating-point types have no literals and take a double, which is rounded
+/// once; every other type is taken as it is, so that all 64 bits of an integer arrive.
+template <Element T>
+using FillValue = std::conditional_t<std::is_class_v<T>, double, T>;
+/// The same for lists, where braces forbid narrowing: every floating-point type takes doubles.
+template <Element T>
+using ListValue = std::conditional_t<std::is_integral_v<T>, T, double>;
+}  // namespace detail
+
+/// Sets every element of a view on the CPU, whatever its strides. `value` is a T, and a double for float16, bfloat16
+/// and float8_e4m3.
 template <Element T, std::size_t Rank>
-void fill(Context<Cpu>& ctx, View<T, Rank, Cpu> out, std::type_identity_t<T> value) {
+void fill(Context<Cpu>& ctx, View<T, Rank, Cpu> out, std::type_identity_t<detail::FillValue<T>> value) {
+  const T element = detail::convert<T>(value);
   if (out.is_contiguous()) {
-    std::fill_n(out.data(), out.numel(), value);
+    std::fill_n(out.data(), out.numel(), element);
   } else {
-    const View<const T, Rank, Cpu> one(&value, Layout<Rank>(out.sizes(), Sizes<Rank>{}));  // stride 0 everywhere
+    const View<const T, Rank, Cpu> one(&element, Layout<Rank>(out.sizes(), Sizes<Rank>{}));  // stride 0 everywhere
     copy(ctx, out, one);
   }
 }
 
-/// Row-major, every element `value`.
+/// Row-major, every element `value`, as `fill` takes it: `full<bfloat16>(ctx, {2, 3}, 1.5)`.
 template <Element T, DeviceTag Device, std::size_t Rank>
 [[nodiscard]] Tensor<T, Rank, Device> full(Context<Device>& ctx, const Sizes<Rank>& sizes,
-                                           std::type_identity_t<T> value) {
+                                           std::type_identity_t<detail::FillValue<T>> value) {
   auto result = empty<T>(ctx, sizes);
   fill(ctx, static_cast<View<T, Rank, Device>>(result), value);
   return result;
 }
 template <Element T, DeviceTag Device, std::size_t Rank>
 [[nodiscard]] Tensor<T, Rank, Device> full(Context<Device>& ctx, const std::int64_t (&sizes)[Rank],
-                                           std::type_identity_t<T> value) {
+                                           std::type_identity_t<detail::FillValue<T>> value) {
   return full<T>(ctx, std::to_array(sizes), value);
 }
 
@@ -58,6 +71,16 @@ template <Element T, DeviceTag Device, std::size_t Rank>
 template <Element T, DeviceTag Device, std::size_t Rank>
 [[nodiscard]] Tensor<T, Rank, Device> zeros(Context<Device>& ctx, const std::int64_t (&sizes)[Rank]) {
   return zeros<T>(ctx, std::to_array(sizes));
+}
+
+/// Row-major, every element one.
+template <Element T, DeviceTag Device, std::size_t Rank>
+[[nodiscard]] Tensor<T, Rank, Device> ones(Context<Device>& ctx, const Sizes<Rank>& sizes) {
+  return full<T>(ctx, sizes, detail::convert<T>(1));
+}
+template <Element T, DeviceTag Device, std::size_t Rank>
+[[nodiscard]] Tensor<T, Rank, Device> ones(Context<Device>& ctx, const std::int64_t (&sizes)[Rank]) {
+  return ones<T>(ctx, std::to_array(sizes));
 }
 
 /// 0, 1, … count - 1.
@@ -82,12 +105,13 @@ template <Element T, DeviceTag Device, std::size_t Rank>
   return from_span<T>(ctx, std::to_array(sizes), values);
 }
 
-/// The same from numbers in the source: `from_list<float>(ctx, {2, 2}, {1, 2, 3, 4})`.
+/// The same from numbers in the source: `from_list<float>(ctx, {2, 2}, {1, 2, 3, 4})`. Integers are taken exactly,
+/// `from_list<std::int64_t>(ctx, {2}, {n, n})`; floating-point types take doubles and round them once.
 template <Element T, DeviceTag Device, std::size_t Rank>
 [[nodiscard]] Tensor<T, Rank, Device> from_list(Context<Device>& ctx, const std::int64_t (&sizes)[Rank],
-                                                std::initializer_list<double> values) {
+                                                std::initializer_list<detail::ListValue<T>> values) {
   const auto host = std::make_unique<T[]>(values.size());  // not std::vector: vector<bool> has no contiguous elements
-  std::transform(values.begin(), values.end(), host.get(), [](double value) { return detail::convert<T>(value); });
+  std::transform(values.begin(), values.end(), host.get(), [](auto value) { return detail::convert<T>(value); });
   return from_span<T>(ctx, std::to_array(sizes), std::span<const T>(host.get(), values.size()));
 }
 

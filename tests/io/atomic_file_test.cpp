@@ -84,6 +84,15 @@ TEST_CASE("AtomicFile changes nothing before commit", "[atomic_file]") {
   CHECK(folder.entries() == 1);
 }
 
+TEST_CASE("A file may have the longest name that there is", "[atomic_file]") {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / std::string(255, 'n');
+  write_file_atomically(path, "first");
+  write_file_atomically(path, "second");
+  CHECK(slurp(path) == "second");
+  CHECK(folder.entries() == 1);
+}
+
 TEST_CASE("write_file_atomically keeps permissions and follows links", "[atomic_file]") {
   using std::filesystem::perms;
   const TemporaryFolder folder;
@@ -119,6 +128,24 @@ TEST_CASE("write_file_atomically says that it may not write", "[atomic_file]") {
   }
   std::filesystem::permissions(folder.path(), perms::owner_all);
   CHECK(folder.entries() == 0);
+}
+
+TEST_CASE("write_file_atomically leaves a protected file in an open folder alone", "[atomic_file]") {
+  using std::filesystem::perms;
+  const TemporaryFolder folder;
+  const auto path = folder.write("data", "old");
+  std::filesystem::permissions(path, perms::owner_read | perms::group_read | perms::others_read);
+  std::filesystem::permissions(folder.path(), perms::all);
+  {
+    const tenon_test::OtherUser user;
+    if (!user.obeys()) SKIP("this system does not let root obey permissions");
+    CHECK_THROWS_AS(write_file_atomically(path, "new"), FileError);
+    CHECK_THROWS_WITH(write_file_atomically(path, "new"),
+                      ContainsSubstring("'" + path.string() + "'") && ContainsSubstring("permission denied"));
+    write_file_atomically(folder.path() / "other", "new");  // the folder itself is open
+  }
+  CHECK(slurp(path) == "old");
+  CHECK(folder.entries() == 2);
 }
 #endif
 

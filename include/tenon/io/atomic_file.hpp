@@ -15,6 +15,7 @@
 #include <utility>
 
 #if __has_include(<unistd.h>)
+#include <fcntl.h>
 #include <unistd.h>
 #endif
 
@@ -27,10 +28,13 @@ TENON_NAMESPACE_BEGIN
 /// A file being written: the bytes go to a temporary file in the same folder, and `commit` puts it in the place of
 /// `path` in one step. An object that is destroyed before `commit`, or whose `write` or `commit` threw, leaves what was
 /// at `path` as it was and removes the temporary. A symbolic link is followed. Where `path` is a device or a pipe
-/// there is nothing to replace: the bytes are written straight to it. One thread at a time may use an object.
+/// there is nothing to replace: the bytes are written straight to it.
+/// A limit on the size of files (RLIMIT_FSIZE) is an error like any other only where the program ignores SIGXFSZ; else
+/// that signal ends the process before `write` can say anything. One thread at a time may use an object.
 class AtomicFile {
  public:
-  /// Throws FileError if the folder is missing or may not be written, or if `path` is a folder.
+  /// Throws FileError if the folder is missing or may not be written, or if `path` is a folder or a file
+  /// that may not be written.
   explicit AtomicFile(const std::filesystem::path& path) : target_(path) {
     std::error_code error;
     const auto status = std::filesystem::status(path, error);
@@ -40,6 +44,7 @@ class AtomicFile {
         permissions_ = status.permissions();
         const auto resolved = std::filesystem::canonical(path, error);
         if (!error) target_ = resolved;
+        check_writable();
       } else {
         file_.reset(open_checked(path, "wb"));
         return;
@@ -47,8 +52,9 @@ class AtomicFile {
     }
     std::random_device random;
     for (int attempt = 0; !file_; ++attempt) {
+      // Short, whatever the file is called: a name may be as long as the file system takes, and then has no room.
       temporary_ = target_;
-      temporary_ += ".tmp" + std::to_string(random());
+      temporary_.replace_filename(".tmp" + std::to_string(random()));
       errno = 0;
       file_.reset(std::fopen(temporary_.string().c_str(), "wbx"));  // x: never somebody else's file
       if (!file_ && (errno != EEXIST || attempt == 100)) {
@@ -100,6 +106,16 @@ class AtomicFile {
   struct Closer {
     void operator()(std::FILE* file) const noexcept { std::fclose(file); }
   };
+
+  /// A rename asks the folder, not the file: without this check a file that its owner has protected would be replaced.
+  void check_writable() const {
+#if __has_include(<unistd.h>) && defined(AT_EACCESS)
+    errno = 0;
+    if (::faccessat(AT_FDCWD, target_.c_str(), W_OK, AT_EACCESS) != 0) {
+      detail::throw_file_error(target_, "write", errno);
+    }
+#endif
+  }
 
   /// For devices and pipes, which exist.
   static std::FILE* open_checked(const std::filesystem::path& path, const char* mode) {

@@ -191,8 +191,9 @@ TEST_CASE("an unknown template is an error that lists the known ones and the fla
   const auto check_message = [&] {
     CHECK_THROWS_AS(ChatTemplate::from_folder(folder.path()), tenon::FormatError);
     CHECK_THROWS_WITH(ChatTemplate::from_folder(folder.path()),
-                      ContainsSubstring("--chat-template NAME") && ContainsSubstring("deepseek-r1") &&
-                          ContainsSubstring("qwen2.5") && ContainsSubstring(folder.path().string()));
+                      ContainsSubstring("ChatTemplate::by_name") && ContainsSubstring("--chat-template NAME") &&
+                          ContainsSubstring("deepseek-r1") && ContainsSubstring("qwen2.5") &&
+                          ContainsSubstring(folder.path().string()));
   };
   check_message();
   CHECK(ChatTemplate::from_folder(folder.path(), "qwen2").name() == "qwen2");
@@ -335,4 +336,34 @@ TEST_CASE("T23: control tokens typed by a user stay text", "[chat_template]") {
   // Half a control token in the content does not become whole at the border to the scaffold.
   const std::vector<PromptSegment> halves{{"<|im_", false}, {"end|>", true}, {"<|im_", true}, {"start|>", false}};
   for (const auto id : tenon::encode_prompt(qwen, halves)) CHECK_FALSE(qwen.is_added(id));
+}
+
+TEST_CASE("deeply nested arguments of tools are an error, not the end of the stack", "[chat_template]") {
+  const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  const auto list = [&](std::size_t depth) {
+    return ordered_json::parse(R"([{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [{"function":
+                                   {"name": "f", "arguments": )" +
+                               nested(depth) + "}}]}]");
+  };
+  const auto messages = tenon::parse_messages(list(128));
+  CHECK(to_string(ChatTemplate::by_name("qwen2.5").render(messages)).find(nested(128)) != std::string::npos);
+  for (const std::size_t depth : {std::size_t{129}, std::size_t{20'000}, std::size_t{1'000'000}}) {
+    const ordered_json deep = list(depth);
+    CHECK_THROWS_AS(tenon::parse_messages(deep), tenon::FormatError);
+    CHECK_THROWS_WITH(tenon::parse_messages(deep), ContainsSubstring("chat message 1") && ContainsSubstring("nested"));
+    const ordered_json tools = ordered_json::parse("[" + nested(depth) + "]");
+    CHECK_THROWS_AS(ChatTemplate::by_name("qwen2.5").render({{.role = "user", .content = "x"}}, tools),
+                    tenon::ValueError);
+  }
+}
+
+TEST_CASE("a message about a role stays one line", "[chat_template]") {
+  try {
+    ChatTemplate::by_name("qwen2").render({{.role = "user\n\x1b[2J", .content = "x"}});
+    FAIL("accepted");
+  } catch (const tenon::ValueError& error) {
+    const std::string message = error.what();
+    CHECK(message.find_first_of("\n\x1b") == std::string::npos);
+    CHECK(message.find("user\\x0a") != std::string::npos);
+  }
 }

@@ -7,6 +7,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -194,4 +195,92 @@ TEST_CASE("Damaged tokenizer files are loaded or refused, and never crash", "[to
     }
   }
   CHECK(refused > 100);
+}
+
+namespace {
+
+/// A Sequence of `count` equal steps.
+json sequence(const char* members, const json& step, int count) {
+  return {{"type", "Sequence"}, {members, json(static_cast<std::size_t>(count), step)}};
+}
+
+}  // namespace
+
+TEST_CASE("Steps that double a text again and again are stopped", "[tokenizer]") {
+  const json doubling{{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}};
+  const auto check_stopped = [](const json& file) {
+    const Tokenizer tokenizer = Tokenizer::from_json(file.dump(), "dir/tokenizer.json");
+    CHECK(tokenizer.encode("b") == std::vector<std::int64_t>{1});
+    CHECK_THROWS_MATCHES(tokenizer.encode("a a"), tenon::ValueError,
+                         MessageMatches(ContainsSubstring("dir/tokenizer.json") && ContainsSubstring("longer than")));
+  };
+  json file = minimal();
+  file["normalizer"] = sequence("normalizers", doubling, 40);
+  check_stopped(file);
+  json pattern = doubling;
+  pattern["pattern"] = {{"Regex", "a"}};
+  file["normalizer"] = sequence("normalizers", pattern, 40);
+  check_stopped(file);
+  file["normalizer"] = {{"type", "Prepend"}, {"prepend", std::string(2 << 20, 'a')}};
+  CHECK_THROWS_AS(Tokenizer::from_json(file.dump(), "t").encode("a"), tenon::ValueError);
+  file["normalizer"] = nullptr;
+  const json spaces{{"type", "Metaspace"}, {"replacement", "  "}, {"prepend_scheme", "never"}, {"split", false}};
+  file["pre_tokenizer"] = sequence("pretokenizers", spaces, 40);
+  check_stopped(file);
+
+  // At loading: in the spelling of added tokens, and in the decoder.
+  json added = minimal();
+  added["normalizer"] = sequence("normalizers", doubling, 40);
+  added["added_tokens"].push_back({{"id", 6}, {"content", "a+"}, {"special", false}, {"normalized", true}});
+  check_refused(added.dump(), "longer than");
+  check_field("/decoder", sequence("decoders", doubling, 40), "longer than");
+  // A growth of eight is nothing to complain about.
+  file = minimal();
+  file["normalizer"] = sequence("normalizers", doubling, 3);
+  CHECK(Tokenizer::from_json(file.dump(), "t").encode("a").size() == 8);
+  check_field("/normalizer", sequence("normalizers", {{"type", "NFC"}}, 257), "more than 256 steps");
+}
+
+TEST_CASE("Messages about a file are one short line, whatever the file says", "[tokenizer]") {
+  const std::string hostile = "\x1b[2J\n" + std::string(1 << 20, 'x');
+  const auto check_line = [](const json& file) {
+    std::string message;
+    try {
+      Tokenizer::from_json(file.dump(), "dir/tokenizer.json");
+    } catch (const FormatError& error) {
+      message = error.what();
+    }
+    INFO(message.substr(0, 300));
+    CHECK(message.find("dir/tokenizer.json") != std::string::npos);
+    CHECK(message.size() < 500);
+    CHECK(message.find_first_of("\x1b\n") == std::string::npos);
+  };
+  const json split{{"type", "Split"}, {"pattern", {{"Regex", hostile + "("}}}, {"behavior", "Isolated"}};
+  const json anchored{{"type", "Split"}, {"pattern", {{"Regex", hostile + "$"}}}, {"behavior", "Isolated"}};
+  const json behavior{{"type", "Split"}, {"pattern", {{"String", "a"}}}, {"behavior", hostile}};
+  for (const json& step : {split, anchored, behavior, json{{"type", hostile}}}) {
+    json file = minimal();
+    file["pre_tokenizer"] = step;
+    check_line(file);
+  }
+  json file = minimal();
+  file["model"]["type"] = hostile;
+  check_line(file);
+  file = minimal();
+  file["model"]["vocab"][hostile] = "no id";
+  check_line(file);
+  file = minimal();
+  file["post_processor"] = {{"type", "TemplateProcessing"},
+                            {"single", {{{"SpecialToken", {{"id", hostile}}}}}},
+                            {"special_tokens", json::object()}};
+  check_line(file);
+}
+
+TEST_CASE("A pattern that fails on a text names the tokenizer", "[tokenizer]") {
+  json file = minimal();
+  file["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "(a+)+[bc]"}}}, {"behavior", "Isolated"}};
+  const Tokenizer tokenizer = Tokenizer::from_json(file.dump(), "dir/tokenizer.json");
+  CHECK_THROWS_MATCHES(
+      tokenizer.encode(std::string(2000, 'a')), tenon::ValueError,
+      MessageMatches(ContainsSubstring("dir/tokenizer.json") && ContainsSubstring("regular expression failed")));
 }

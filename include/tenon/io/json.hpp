@@ -52,6 +52,23 @@ inline std::string shortened(std::string_view text, std::size_t limit = 120) {
   return cut ? result + "…" : result;
 }
 
+/// Whether lists and objects lie within each other more than `most` levels deep. Not recursive, so that it can stand in
+/// front of a recursive walk, as copying a document is one.
+template <class Json>
+bool nested_deeper_than(const Json& value, int most) {
+  std::vector<std::pair<const Json*, int>> open{{&value, 1}};
+  while (!open.empty()) {
+    const auto [node, depth] = open.back();
+    open.pop_back();
+    if (!node->is_structured()) continue;
+    if (depth > most) return true;
+    for (const Json& child : *node) {
+      if (child.is_structured()) open.emplace_back(&child, depth + 1);
+    }
+  }
+  return false;
+}
+
 /// The parser's message without its prefix: "line 1, column 2: syntax error …".
 inline std::string json_reason(const nlohmann::json::exception& error) {
   std::string text = error.what();

@@ -10,6 +10,7 @@
 
 #include <tenon/core/config.hpp>
 #include <tenon/core/error.hpp>
+#include <tenon/io/json.hpp>
 
 TENON_NAMESPACE_BEGIN
 
@@ -69,7 +70,12 @@ inline std::vector<ChatMessage> parse_messages(const nlohmann::ordered_json& lis
         const auto& function = wrapped != entry.end() && wrapped->is_object() ? *wrapped : entry;
         ToolCall call;
         call.name = text(function, "name");
-        if (function.contains("arguments")) call.arguments = function["arguments"];
+        if (const auto arguments = function.find("arguments"); arguments != function.end()) {
+          if (detail::nested_deeper_than(*arguments, JsonLimits{}.max_depth)) {
+            throw FormatError(where + ": the arguments of a tool call are nested too deep");
+          }
+          call.arguments = *arguments;
+        }
         if (entry.contains("type")) call.type = text(entry, "type");
         message.tool_calls.push_back(std::move(call));
       }

@@ -77,7 +77,7 @@ class ChatTemplate {
       const bool deepseek = known.layout.style == detail::ChatStyle::deepseek;
       return ChatTemplate(std::string(name), std::move(known.layout), deepseek ? "<｜begin▁of▁sentence｜>" : "");
     }
-    throw ValueError("there is no chat template named '" + std::string(name) + "'; " + known_names());
+    throw ValueError("there is no chat template named '" + detail::shortened(name) + "'; " + known_names());
   }
 
   /// The names that `by_name` knows.
@@ -115,7 +115,8 @@ class ChatTemplate {
     for (const ChatMessage& message : messages) {
       const std::string_view role = message.role;
       if (role != "system" && role != "user" && role != "assistant" && role != "tool") {
-        throw ValueError("chat role '" + message.role + "' is none of system, user, assistant, tool");
+        throw ValueError("chat role '" + detail::shortened(message.role) +
+                         "' is none of system, user, assistant, tool");
       }
     }
     if (!tools.is_null() && !tools.is_array()) throw ValueError("the tools of a chat must be a JSON list");
@@ -152,7 +153,8 @@ class ChatTemplate {
   static std::string known_names() {
     std::string list;
     for (const std::string& name : names()) list += (list.empty() ? "" : ", ") + name;
-    return "known templates are " + list + "; pick one with --chat-template NAME";
+    return "known templates are " + list +
+           "; choose one by name (ChatTemplate::by_name, or --chat-template NAME of the programs)";
   }
 
   std::string name_;

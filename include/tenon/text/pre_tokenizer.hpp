@@ -11,6 +11,7 @@
 
 #include <tenon/core/config.hpp>
 #include <tenon/text/ascii_split.hpp>
+#include <tenon/text/normalizer.hpp>
 #include <tenon/text/regex.hpp>
 #include <tenon/text/utf8.hpp>
 
@@ -42,18 +43,21 @@ class PreTokenizer {
   void add(PreTokenizerStep step) { steps_.push_back(std::move(step)); }
 
   /// Calls `sink(piece)` for each piece of valid UTF-8 `text`, in order; no piece is empty. `at_start` says whether
-  /// nothing, not even an added token, stands before `text`.
+  /// nothing, not even an added token, stands before `text`. Throws ValueError as `Normalizer::apply` does.
   template <class Sink>
   void run(std::string_view text, bool at_start, Sink&& sink) const {
-    std::vector<std::optional<RegexMatcher>> matchers(steps_.size());
-    run_step(0, text, at_start, matchers, sink);
+    Work work{std::vector<std::optional<RegexMatcher>>(steps_.size()), expansion_limit(text.size())};
+    run_step(0, text, at_start, work, sink);
   }
 
  private:
-  using Matchers = std::vector<std::optional<RegexMatcher>>;
+  struct Work {
+    std::vector<std::optional<RegexMatcher>> matchers;  // by step
+    std::size_t limit;                                  // bytes of a piece
+  };
 
   template <class Sink>
-  void run_step(std::size_t index, std::string_view text, bool at_start, Matchers& matchers, Sink& sink) const {
+  void run_step(std::size_t index, std::string_view text, bool at_start, Work& work, Sink& sink) const {
     if (text.empty()) return;
     if (index == steps_.size()) {
       sink(text);
@@ -62,26 +66,28 @@ class PreTokenizer {
     const PreTokenizerStep& step = steps_[index];
     if (step.kind == PreTokenizerStep::Kind::prefix_space) {
       const std::string spaced = text[0] == ' ' ? std::string() : " " + std::string(text);
-      run_step(index + 1, spaced.empty() ? text : spaced, at_start, matchers, sink);
+      run_step(index + 1, spaced.empty() ? text : spaced, at_start, work, sink);
     } else if (step.kind == PreTokenizerStep::Kind::visible_space) {
-      const std::string visible = mark_spaces(step, text, at_start);
-      run_step(index + 1, visible, at_start, matchers, sink);
+      const std::string visible = mark_spaces(step, text, at_start, work.limit);
+      run_step(index + 1, visible, at_start, work, sink);
     } else if (step.behavior == SplitBehavior::isolated) {  // then `invert` changes nothing
-      each_part(index, text, matchers, [&](std::size_t start, std::size_t end, bool) {
-        run_step(index + 1, text.substr(start, end - start), at_start && start == 0, matchers, sink);
+      each_part(index, text, work, [&](std::size_t start, std::size_t end, bool) {
+        run_step(index + 1, text.substr(start, end - start), at_start && start == 0, work, sink);
       });
     } else {
-      join_parts(index, text, at_start, matchers, sink);
+      join_parts(index, text, at_start, work, sink);
     }
   }
 
-  static std::string mark_spaces(const PreTokenizerStep& step, std::string_view text, bool at_start) {
+  static std::string mark_spaces(const PreTokenizerStep& step, std::string_view text, bool at_start,
+                                 std::size_t limit) {
     std::string out;
     const bool wanted = step.prepend == PreTokenizerStep::Prepend::always ||
                         (step.prepend == PreTokenizerStep::Prepend::first && at_start);
     if (wanted && text[0] != ' ' && text.substr(0, step.marker.size()) != step.marker) out += step.marker;
     for (const char c : text) {
       if (c == ' ') {
+        check_expansion(out.size() + step.marker.size(), limit);
         out += step.marker;
       } else {
         out += c;
@@ -92,7 +98,7 @@ class PreTokenizer {
 
   /// Calls `part(start, end, is_match)` for matches and the text between them, in order, none of them empty.
   template <class Part>
-  void each_part(std::size_t index, std::string_view text, Matchers& matchers, Part&& part) const {
+  void each_part(std::size_t index, std::string_view text, Work& work, Part&& part) const {
     const PreTokenizerStep& step = steps_[index];
     std::size_t position = 0;  // everything before it has been handed out
     std::size_t from = 0;      // where to search on
@@ -100,8 +106,9 @@ class PreTokenizer {
       std::size_t start = from;
       std::size_t end = step.ascii_digits != 0 ? ascii_split(text, from, step.ascii_digits) : 0;
       if (end == 0) {
-        if (!matchers[index]) matchers[index].emplace(*step.regex);
-        if (!matchers[index]->find(text, from, start, end)) break;
+        std::optional<RegexMatcher>& matcher = work.matchers[index];
+        if (!matcher) matcher.emplace(*step.regex);
+        if (!matcher->find(text, from, start, end)) break;
       }
       if (start > position) part(position, start, false);
       if (end > start) part(start, end, true);
@@ -113,17 +120,17 @@ class PreTokenizer {
   }
 
   template <class Sink>
-  void join_parts(std::size_t index, std::string_view text, bool at_start, Matchers& matchers, Sink& sink) const {
+  void join_parts(std::size_t index, std::string_view text, bool at_start, Work& work, Sink& sink) const {
     const PreTokenizerStep& step = steps_[index];
     std::size_t open_start = 0;
     std::size_t open_end = 0;
     bool open_matched = false;
     const auto flush = [&] {
       const std::string_view joined = text.substr(open_start, open_end - open_start);
-      run_step(index + 1, joined, at_start && open_start == 0, matchers, sink);
+      run_step(index + 1, joined, at_start && open_start == 0, work, sink);
       open_start = open_end;
     };
-    each_part(index, text, matchers, [&](std::size_t start, std::size_t end, bool is_match) {
+    each_part(index, text, work, [&](std::size_t start, std::size_t end, bool is_match) {
       const bool matched = is_match != step.invert;
       bool joins = false;
       switch (step.behavior) {

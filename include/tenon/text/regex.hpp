@@ -18,6 +18,7 @@
 
 #include <tenon/core/config.hpp>
 #include <tenon/core/error.hpp>
+#include <tenon/io/json.hpp>
 
 TENON_NAMESPACE_BEGIN
 
@@ -30,7 +31,7 @@ inline std::string translate_oniguruma(std::string_view pattern) {
   std::string out;
   bool in_class = false;
   const auto refuse = [&](std::string_view what) {
-    throw ValueError("the regular expression '" + std::string(pattern) + "' uses '" + std::string(what) +
+    throw ValueError("the regular expression '" + shortened(pattern) + "' uses '" + std::string(what) +
                      "', which is not supported");
   };
   for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -91,7 +92,7 @@ class Regex {
     code_.reset(
         pcre2_compile_8(reinterpret_cast<PCRE2_SPTR8>(text.data()), text.size(), options, &error, &offset, nullptr));
     if (!code_) {
-      throw ValueError("the regular expression '" + std::string(pattern) + "' is malformed: " + message_of(error));
+      throw ValueError("the regular expression '" + shortened(pattern) + "' is malformed: " + message_of(error));
     }
     has_jit_ = pcre2_jit_compile_8(code_.get(), PCRE2_JIT_COMPLETE) == 0;
   }

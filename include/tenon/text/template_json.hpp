@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include <tenon/core/config.hpp>
+#include <tenon/core/error.hpp>
+#include <tenon/io/json.hpp>
 
 TENON_NAMESPACE_BEGIN
 namespace detail {
@@ -47,7 +49,12 @@ inline std::string python_float(double value) {
 /// `value` as `tojson` prints it in transformers' template environment, which is Python's
 /// json.dumps(value, ensure_ascii=False): ", " and ": " between items, keys in their order, only quotes, backslashes
 /// and control characters escaped. (Jinja's own `tojson` would sort keys and escape <, > and &.) Strings must be UTF-8.
-inline void append_template_json(std::string& out, const nlohmann::ordered_json& value) {
+/// Throws ValueError below `JsonLimits::max_depth` levels; `level` is how deep `value` lies.
+inline void append_template_json(std::string& out, const nlohmann::ordered_json& value, int level = 1) {
+  if (value.is_structured() && level > JsonLimits{}.max_depth) {
+    throw ValueError("the JSON in a chat is nested more than " + std::to_string(JsonLimits{}.max_depth) +
+                     " levels deep");
+  }
   bool first = true;
   const auto separate = [&] {
     if (!first) out += ", ";
@@ -59,14 +66,14 @@ inline void append_template_json(std::string& out, const nlohmann::ordered_json&
       separate();
       append_template_json(out, nlohmann::ordered_json(item.key()));
       out += ": ";
-      append_template_json(out, item.value());
+      append_template_json(out, item.value(), level + 1);
     }
     out += '}';
   } else if (value.is_array()) {
     out += '[';
     for (const auto& item : value) {
       separate();
-      append_template_json(out, item);
+      append_template_json(out, item, level + 1);
     }
     out += ']';
   } else if (value.is_number_float()) {

@@ -125,10 +125,14 @@ inline std::vector<std::int64_t> Tokenizer::encode(std::string_view text, Encode
     });
   };
   if (options.add_special_tokens) ids = data.prefix;
-  if (options.parse_special) {
-    data.raw_tokens.run(text, put_token, put_raw);
-  } else if (!text.empty()) {
-    put_raw(text);
+  try {
+    if (options.parse_special) {
+      data.raw_tokens.run(text, put_token, put_raw);
+    } else if (!text.empty()) {
+      put_raw(text);
+    }
+  } catch (const ValueError& error) {  // a pattern or a step of the file that cannot cope with this text
+    throw ValueError("'" + data.name + "': " + error.what());
   }
   if (options.add_special_tokens) ids.insert(ids.end(), data.suffix.begin(), data.suffix.end());
   return ids;

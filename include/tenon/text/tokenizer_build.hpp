@@ -117,7 +117,7 @@ inline void build_model(TokenizerData& data, const TokenizerJson& file, const To
                         const std::vector<AddedToken>& added) {
   const TokenizerFields fields = root.object("model");
   if (fields.find("type") != nullptr && fields.string("type") != "BPE") {
-    file.fail("the model type '" + fields.string("type") + "' is not supported, only BPE is");
+    file.fail("the model type '" + shortened(fields.string("type")) + "' is not supported, only BPE is");
   }
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (fields.find(key) != nullptr && !fields.string(key).empty()) fields.fail(key, "is set, which is not supported");
@@ -152,6 +152,7 @@ inline void build_model(TokenizerData& data, const TokenizerJson& file, const To
 }
 
 inline void build_added_tokens(TokenizerData& data, const TokenizerJson& file, const std::vector<AddedToken>& added) {
+  std::size_t total = 0;
   for (const AddedToken& token : added) {
     const std::uint32_t known = data.find(token.content);
     const std::string id = std::to_string(token.id);
@@ -164,7 +165,7 @@ inline void build_added_tokens(TokenizerData& data, const TokenizerJson& file, c
       const bool literal = data.model.byte_level && !append_bytes_of_spelling(bytes, token.content);
       if (!data.model.table.set(token.id, data.model.byte_level && !literal ? bytes : token.content)) {
         file.fail("the added token '" + shortened(token.content) + "' has the id " + id + ", which '" +
-                  data.spelling(token.id) + "' has already");
+                  shortened(data.spelling(token.id)) + "' has already");
       }
       data.flags[token.id].literal = literal;
       data.unindexed.emplace(token.content, token.id);
@@ -176,6 +177,8 @@ inline void build_added_tokens(TokenizerData& data, const TokenizerJson& file, c
       data.raw_tokens.add(token.content, token);
     } else {
       const std::string pattern(data.normalizer.apply(token.content, storage));
+      total += pattern.size();
+      if (total > max_expanded_bytes) file.fail("the normalizer makes the added tokens too long");
       data.normalized_tokens.add(pattern, token);
       if (!token.special) data.plain_tokens.add(pattern, token);
     }
@@ -188,18 +191,19 @@ inline void build_added_tokens(TokenizerData& data, const TokenizerJson& file, c
 /// All of it. Throws FormatError naming the file.
 inline std::shared_ptr<const TokenizerData> build_tokenizer(const TokenizerJson& file) {
   auto data = std::make_shared<TokenizerData>();
+  data->name = file.name;
   const TokenizerFields root(file, file.rest, "");
   try {
     build_normalizer(*data, root);
     build_pre_tokenizer(*data, root);
-  } catch (const ValueError& error) {  // a regular expression
+    const std::vector<AddedToken> added = read_added_tokens(file, root);
+    build_model(*data, file, root, added);
+    build_added_tokens(*data, file, added);
+    build_post_processor(*data, root);
+    build_decoder(*data, root);
+  } catch (const ValueError& error) {  // a regular expression, or steps that blow up a token
     file.fail(error.what());
   }
-  const std::vector<AddedToken> added = read_added_tokens(file, root);
-  build_model(*data, file, root, added);
-  build_added_tokens(*data, file, added);
-  build_post_processor(*data, root);
-  build_decoder(*data, root);
   return data;
 }
 

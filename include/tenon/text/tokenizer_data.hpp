@@ -28,6 +28,7 @@ struct TokenizerData {
     bool literal = false;  ///< of a byte-level vocabulary, yet spelled in characters that stand for no byte
   };
 
+  std::string name;  ///< the file, for messages
   BpeModel model;
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;

@@ -163,7 +163,7 @@ class TokenizerJsonReader {
   template <class Value>
   bool value(Value&& item) {
     if (part_ == Part::vocab) {
-      out_.fail("the id of token '" + std::string(out_[token_]) + "' is not a non-negative integer");
+      out_.fail("the id of token '" + shortened(out_[token_]) + "' is not a non-negative integer");
     }
     if (part_ != Part::rest) fail_merge("is not a string or a pair of strings");
     place(nlohmann::json(std::forward<Value>(item)));
@@ -185,7 +185,7 @@ class TokenizerJsonReader {
 
   bool open(nlohmann::json container) {
     if (part_ == Part::vocab) {
-      out_.fail("the id of token '" + std::string(out_[token_]) + "' is not a non-negative integer");
+      out_.fail("the id of token '" + shortened(out_[token_]) + "' is not a non-negative integer");
     }
     if (part_ != Part::rest) fail_merge("is not a string or a pair of strings");
     if (open_.size() == max_depth) out_.fail("the JSON is nested too deeply");
@@ -226,14 +226,14 @@ class TokenizerFields {
  public:
   TokenizerFields(const TokenizerJson& file, const nlohmann::json& object, std::string path)
       : file_(&file), object_(&object), path_(std::move(path)) {
-    if (!object.is_object()) file.fail("the field " + path_ + " is not an object");
+    if (!object.is_object()) file.fail("the field " + shortened(path_) + " is not an object");
   }
 
   const std::string& path() const { return path_; }
   std::string path(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
   [[noreturn]] void fail(const std::string& what) const { file_->fail(what); }
   [[noreturn]] void fail(const std::string& key, const std::string& what) const {
-    file_->fail("the field " + path(key) + " " + what);
+    file_->fail("the field " + shortened(path(key)) + " " + what);
   }
 
   /// The value, or null if the field is missing or JSON's null.

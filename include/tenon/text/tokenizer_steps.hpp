@@ -19,6 +19,9 @@ TENON_NAMESPACE_BEGIN
 
 namespace detail {
 
+/// The most bytes of text that the steps of a file may make of all its tokens together: as much as a file may have.
+inline constexpr std::size_t max_expanded_bytes = JsonLimits{}.max_bytes;
+
 /// The steps under `key`, with Sequence (whose members are under `members`) taken apart; none if the field is null.
 inline void flatten_steps(const TokenizerFields& step, const std::string& members, std::vector<TokenizerFields>& out) {
   if (step.string("type") != "Sequence") {
@@ -32,11 +35,14 @@ inline std::vector<TokenizerFields> read_steps(const TokenizerFields& root, cons
                                                const std::string& members) {
   std::vector<TokenizerFields> steps;
   if (root.find(key) != nullptr) flatten_steps(root.object(key), members, steps);
+  // Each step takes time and stack for every text; files in use have fewer than ten.
+  constexpr std::size_t most = 256;
+  if (steps.size() > most) root.fail(key, "has more than " + std::to_string(most) + " steps");
   return steps;
 }
 
 [[noreturn]] inline void fail_step(const TokenizerFields& step, const std::string& what) {
-  step.fail("the step '" + step.string("type") + "' in " + step.path() + " " + what);
+  step.fail("the step '" + shortened(step.string("type")) + "' in " + step.path() + " " + what);
 }
 
 /// The `pattern` of Split and Replace: {"String": …} or {"Regex": …}. Returns the text, and whether it is a regex.
@@ -73,7 +79,7 @@ inline SplitBehavior read_behavior(const TokenizerFields& step, const std::strin
   if (name == "MergedWithPrevious") return SplitBehavior::merged_with_previous;
   if (name == "MergedWithNext") return SplitBehavior::merged_with_next;
   if (name == "Contiguous") return SplitBehavior::contiguous;
-  step.fail(key, "has the unknown value '" + name + "'");
+  step.fail(key, "has the unknown value '" + shortened(name) + "'");
 }
 
 /// Old files say `add_prefix_space` instead.
@@ -86,7 +92,7 @@ inline PreTokenizerStep::Prepend read_prepend_scheme(const TokenizerFields& step
   if (name == "always") return Prepend::always;
   if (name == "first") return Prepend::first;
   if (name == "never") return Prepend::never;
-  step.fail("prepend_scheme", "has the unknown value '" + name + "'");
+  step.fail("prepend_scheme", "has the unknown value '" + shortened(name) + "'");
 }
 
 /// GPT-2's pattern, which a ByteLevel step applies unless it says `use_regex: false`.
@@ -158,7 +164,7 @@ inline void build_post_processor(TokenizerData& data, const TokenizerFields& roo
       if (ids == nullptr || !ids->is_array()) token.fail("ids", "is not an array");
       for (const nlohmann::json& id : *ids) {
         if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= data.flags.size()) {
-          token.fail("ids", "holds " + id.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+          token.fail("ids", "holds " + shortened(id.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)) +
                                 ", which is not an id of the vocabulary");
         }
         (seen_text ? data.suffix : data.prefix).push_back(id.get<std::int64_t>());
@@ -187,14 +193,23 @@ struct TokenSpelling {
   std::vector<std::pair<std::string, std::string>> replacements;
   bool byte_fallback = false;
 
+  /// Throws ValueError where the replacements blow the token up.
   std::string decode(std::string_view token) const {
     std::string text(token);
     char byte = 0;
     if (byte_fallback && parse_byte_token(text, byte)) return std::string(1, byte);
+    const std::size_t limit = expansion_limit(text.size());
     for (const auto& [from, to] : replacements) {
-      for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
-        text.replace(at, from.size(), to);
+      std::string replaced;
+      std::size_t copied = 0;
+      for (std::size_t at = 0; (at = text.find(from, copied)) != std::string::npos; copied = at + from.size()) {
+        check_expansion(replaced.size() + (at - copied) + to.size(), limit);
+        replaced.append(text, copied, at - copied).append(to);
       }
+      if (copied == 0) continue;
+      replaced.append(text, copied);
+      check_expansion(replaced.size(), limit);
+      text = std::move(replaced);
     }
     return text;
   }
@@ -230,8 +245,13 @@ inline void build_decoder(TokenizerData& data, const TokenizerFields& root) {
   }
   const TokenTable& table = data.model.table;
   data.decoded.reserve(table.size(), 0, 0);
+  std::size_t total = 0;
   for (std::size_t id = 0; id < table.size(); ++id) {
-    if (table.contains(id)) data.decoded.set(static_cast<std::uint32_t>(id), spelling.decode(table[id]));
+    if (!table.contains(id)) continue;
+    const std::string text = spelling.decode(table[id]);
+    total += text.size();
+    if (total > max_expanded_bytes) root.fail("decoder", "makes the tokens too long");
+    data.decoded.set(static_cast<std::uint32_t>(id), text);
   }
 }
 

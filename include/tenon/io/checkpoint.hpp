@@ -111,7 +111,7 @@ class NameList {
   }
 
  private:
-  static constexpr std::size_t shown = 8;
+  static constexpr std::size_t shown = 3;
   std::string text_;
   std::size_t count_ = 0;
 };

@@ -101,7 +101,13 @@ namespace detail {
 /// Offsets are still relative to the data here.
 class SafetensorsEvents {
  public:
-  SafetensorsEvents(std::string_view file, SafetensorsHeader& header) : file_(file), header_(header) {}
+  /// `length` is that of the header: growing as names come would move all of them again and again.
+  SafetensorsEvents(std::string_view file, std::size_t length, SafetensorsHeader& header)
+      : file_(file), header_(header) {
+    constexpr std::size_t shortest = 48;  // bytes of `"a":{"dtype":"I8","shape":[0],"data_offsets":[0,0]}`, about
+    names_.reserve(length / shortest);
+    header.tensors.reserve(length / shortest / 4);
+  }
 
   bool start_object(std::size_t) { return open(true); }
   bool start_array(std::size_t) { return open(false); }
@@ -272,14 +278,19 @@ inline std::uint64_t checked_tensor_bytes(std::string_view file, const TensorInf
 
 /// Offsets must cover the data exactly: no overlap, no hole, nothing before, nothing behind.
 inline void check_safetensors_layout(std::string_view file, SafetensorsHeader& header, std::uint64_t data_bytes) {
-  std::stable_sort(header.tensors.begin(), header.tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
+  const auto earlier = [](const TensorInfo& a, const TensorInfo& b) {
     return a.offset != b.offset ? a.offset < b.offset : a.bytes < b.bytes;
-  });
+  };
+  // Most files list their tensors in the order of their data.
+  if (!std::is_sorted(header.tensors.begin(), header.tensors.end(), earlier)) {
+    std::stable_sort(header.tensors.begin(), header.tensors.end(), earlier);
+  }
   std::uint64_t end = 0;
   const TensorInfo* previous = nullptr;
   for (const TensorInfo& info : header.tensors) {
     if (info.offset != end) {
-      const std::string before = previous == nullptr ? "the start of the data" : "tensor '" + previous->name + "'";
+      const std::string before =
+          previous == nullptr ? "the start of the data" : "tensor '" + shortened(previous->name) + "'";
       throw_safetensors(file, info.name, (info.offset < end ? "overlaps with " : "leaves a hole after ") + before);
     }
     const std::uint64_t expected = checked_tensor_bytes(file, info);
@@ -323,7 +334,7 @@ inline SafetensorsHeader parse_safetensors_header(std::span<const std::byte> byt
   if (text.substr(0, 3) == "\xEF\xBB\xBF") detail::throw_safetensors(file, "its header starts with a byte order mark");
 
   SafetensorsHeader header;
-  detail::SafetensorsEvents events(file, header);
+  detail::SafetensorsEvents events(file, text.size(), header);
   nlohmann::json::sax_parse(text.begin(), text.end(), &events);
 
   detail::check_safetensors_layout(file, header, bytes.size() - 8 - length);

@@ -119,7 +119,10 @@ inline void save_safetensors(const std::filesystem::path& path, const std::map<s
   std::vector<SafetensorsEntry> entries;
   entries.reserve(tensors.size());
   for (const auto& [name, tensor] : tensors) {
-    if (!tensor.is_contiguous()) throw ValueError("save_safetensors: tensor '" + name + "' is not contiguous");
+    if (!tensor.is_contiguous()) {
+      throw ValueError("save_safetensors: tensor '" + detail::shortened(name) +
+                       "' is not contiguous: pass x.contiguous(ctx)");
+    }
     if (tensor.device() != DeviceKind::cpu)
       throw DeviceError("save_safetensors: tensor '" + name + "' is not on the CPU");
     entries.push_back({name, *find_file_dtype(file_dtype_name(tensor.dtype())), tensor.sizes(),

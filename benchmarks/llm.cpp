@@ -16,7 +16,9 @@
 #include <tenon/models/qwen2.hpp>
 #include <tenon/runtime/context.hpp>
 
+#include <common/command_line.hpp>
 #include <common/program.hpp>
+#include <common/signals.hpp>
 #include <llm/measure.hpp>
 #include <llm/random_weights.hpp>
 #include <llm/shapes.hpp>
@@ -66,9 +68,9 @@ nlohmann::json numbers(const std::vector<double>& values) { return values; }
 void print_report(const nlohmann::json& r) {
   const auto number = [&](const char* pointer) { return r.at(nlohmann::json::json_pointer(pointer)).get<double>(); };
   const auto text = [&](const char* pointer) { return r.at(nlohmann::json::json_pointer(pointer)).get<std::string>(); };
-  std::printf("model     %s, %.1f million parameters, %s, weights %.3f GB, %s, %d threads\n", text("/model").c_str(),
-              number("/parameters") * 1e-6, text("/dtype").c_str(), number("/memory/weight_bytes") * 1e-9,
-              text("/simd").c_str(), r.at("threads").get<int>());
+  std::printf("model     %s, %.1f million parameters, %s, weights %.3f GB, %s, %d threads\n",
+              program::printable(text("/model")).c_str(), number("/parameters") * 1e-6, text("/dtype").c_str(),
+              number("/memory/weight_bytes") * 1e-9, text("/simd").c_str(), r.at("threads").get<int>());
   std::printf(
       "limits    read %.2f GB/s (buffer %.2f GB; %.2f GB/s on as much as a token reads), multiply-add %.1f GFLOP/s\n",
       number("/limits/read_bytes_per_second") * 1e-9, number("/limits/buffer_bytes") * 1e-9,
@@ -178,6 +180,7 @@ void run_as(const Options& options, const std::string& model_type) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  program::prepare_process("llm");
   Options options;
   std::string device = "cpu";
   CLI::App app(
@@ -202,7 +205,7 @@ int main(int argc, char** argv) {
   const auto count = [&](const char* name, auto& value, std::int64_t largest, const char* help) {
     app.add_option(name, value, help)
         ->type_name("N")
-        ->check(CLI::Range(std::int64_t{1}, largest).name(""))
+        ->transform(program::count_within(std::int64_t{1}, largest))
         ->capture_default_str();
   };
   count("--prompt", options.plan.prompt, most, "Tokens of the prompt");
@@ -211,17 +214,17 @@ int main(int argc, char** argv) {
   count("--repeat", options.plan.repeat, 1000, "Repetitions");
   app.add_option("--threads", options.threads, "Threads to compute with; default: one for each physical core")
       ->type_name("N")
-      ->check(CLI::Range(1, Context<Cpu>::max_threads).name(""));
+      ->transform(program::count_within(1, Context<Cpu>::max_threads));
   std::int64_t read_buffer = 0;
   app.add_option("--read-buffer", read_buffer, "MiB that the read bandwidth is measured on; default: see below")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{1}, most).name(""));
-  app.add_flag("--json", options.json, "Print everything that was measured as JSON");
+      ->transform(program::count_within(std::int64_t{1}, most));
+  app.add_flag("--json", options.json, "Print everything that was measured as JSON")->disable_flag_override();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return program::run("llm", [&] { return app.exit(error); });
-    return program::fail("llm", std::string(error.what()) + " (--help lists the options)", 2);
+    return program::fail("llm", program::parse_problem(error) + " (--help lists the options)", 2);
   }
   options.plan.read_buffer_bytes = read_buffer << 20;
   if (const std::string problem = program::device_problem(device); !problem.empty()) {

@@ -14,6 +14,8 @@
 #include "chat/interrupt.hpp"
 #include "chat/line_editor.hpp"
 #include "chat/terminal.hpp"
+#include "common/program.hpp"
+#include "common/signals.hpp"
 
 namespace chat {
 namespace {
@@ -48,6 +50,7 @@ class Chat {
   Session& session_;
   Conversation conversation_;
   InterruptGuard interrupts_;
+  program::TerminalKeeper terminal_keeper_;  // before the editor, which changes the settings
   LineEditor editor_;
   Screen screen_{STDOUT_FILENO};
   bool leaving_ = false;
@@ -99,7 +102,7 @@ void Chat::greet() const {
   std::snprintf(size, sizeof size, billions ? "%.1f billion" : "%.1f million", parameters / (billions ? 1e9 : 1e6));
   std::snprintf(time, sizeof time, session_.load_seconds() < 1 ? "%.0f ms" : "%.1f s",
                 session_.load_seconds() * (session_.load_seconds() < 1 ? 1000 : 1));
-  screen_.note(session_.folder().name + ": " + size + " parameters, " +
+  screen_.note(program::printable(session_.folder().name) + ": " + size + " parameters, " +
                std::string(tenon::dtype_name(session_.model().dtype())) + ", " + std::to_string(threads) +
                (threads == 1 ? " thread" : " threads") + ", context " + std::to_string(session_.model().context()) +
                ", loaded in " + time + "; /help lists the commands");
@@ -137,7 +140,7 @@ void Chat::obey(const std::string& line) {
     (this->*command.run)(argument);
     return;
   }
-  screen_.note("There is no command '" + std::string(name) + "'; /help lists them.");
+  screen_.note("There is no command '" + program::printable(name) + "'; /help lists them.");
 }
 
 void Chat::answer() {
@@ -146,7 +149,7 @@ void Chat::answer() {
   int pieces_read = 0;
   const auto take_back = [&](const std::string& reason) {
     conversation_.undo();
-    screen_.note((begun ? "\n[" : "[") + reason + "; the question is taken back]");
+    screen_.note((begun ? "\n[" : "[") + program::printable(reason) + "; the question is taken back]");
   };
   try {
     const auto result = session_.answer(
@@ -231,9 +234,9 @@ void Chat::save(const std::string& file) {
   const std::string path = file.starts_with("~/") && home != nullptr ? home + file.substr(1) : file;
   try {
     conversation_.save(path);
-    screen_.note("Saved to '" + path + "'.");
+    screen_.note("Saved to '" + program::printable(path) + "'.");
   } catch (const tenon::Error& error) {
-    screen_.note(std::string(error.what()) + ".");
+    screen_.note(program::printable(error.what()) + ".");
   }
 }
 

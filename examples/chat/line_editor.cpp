@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <clocale>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cwchar>
@@ -64,6 +65,7 @@ void use_utf8() {
   std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
+/// Where earlier lines are kept; empty where they cannot be.
 std::filesystem::path history_file() {
   std::filesystem::path folder;
   if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/') {
@@ -75,7 +77,15 @@ std::filesystem::path history_file() {
   }
   std::error_code error;
   std::filesystem::create_directories(folder / "tenon", error);
-  return error ? std::filesystem::path() : folder / "tenon" / "chat_history";
+  if (error) return {};
+  // Opening a pipe would wait for its other end, and a device may never end.
+  constexpr std::uintmax_t largest = std::uintmax_t{16} << 20;
+  const std::filesystem::path file = folder / "tenon" / "chat_history";
+  const auto status = std::filesystem::status(file, error);
+  if (status.type() == std::filesystem::file_type::not_found) return file;
+  if (!std::filesystem::is_regular_file(status)) return {};
+  const std::uintmax_t size = std::filesystem::file_size(file, error);
+  return error || size > largest ? std::filesystem::path() : file;
 }
 
 }  // namespace

@@ -86,13 +86,6 @@ std::int64_t chosen_context(const Options& options, const ModelFolder& folder) {
   return *options.context;
 }
 
-/// In a model as small as this, threads would wait for each other longer than they compute, above all on a machine that
-/// has other work.
-int chosen_threads(const Options& options, const ModelFolder& folder) {
-  constexpr std::int64_t small_model = 10'000'000;
-  return options.threads == 0 && folder.config.parameter_count() < small_model ? 1 : options.threads;
-}
-
 /// The name to show for a folder given as "models/x/", or ".".
 std::string folder_name(const std::filesystem::path& path) {
   std::error_code error;
@@ -116,7 +109,7 @@ ModelFolder read_model_folder(const Options& options) {
   const std::filesystem::path& path = options.model;
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (error && std::filesystem::status_known(status) && status.type() != std::filesystem::file_type::not_found) {
+  if (error && error != std::errc::no_such_file_or_directory) {
     throw tenon::FileError("cannot open the model folder '" + path.string() + "': " + error.message());
   }
   if (!std::filesystem::exists(status)) throw tenon::FileError("there is no model folder '" + path.string() + "'");
@@ -157,7 +150,7 @@ tenon::TextOptions text_options(const Options& options, const ModelFolder& folde
 std::unique_ptr<Model> load_weights(const Options& options, const ModelFolder& folder, const Progress& progress) {
   const tenon::LoadOptions loading{.prefault = static_cast<bool>(progress), .progress = progress};
   const std::int64_t context = chosen_context(options, folder);
-  const int threads = chosen_threads(options, folder);
+  const int threads = options.threads;
   switch (chosen_dtype(options, folder)) {
     case tenon::DType::float16:
       return std::make_unique<TypedModel<tenon::float16>>(threads, folder.path, context, loading);

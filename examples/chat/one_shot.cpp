@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <string>
 #include <system_error>
+#include <tenon/core/error.hpp>
 
 #include "chat/errors.hpp"
 #include "chat/terminal.hpp"
@@ -11,6 +14,7 @@
 namespace chat {
 
 std::string read_standard_input() {
+  constexpr std::size_t largest_prompt = std::size_t{64} << 20;  // input that never ends must not fill the memory
   std::string text;
   char buffer[1 << 16];
   while (true) {
@@ -18,6 +22,10 @@ std::string read_standard_input() {
     if (count == 0) break;
     if (count > 0) {
       text.append(buffer, static_cast<std::size_t>(count));
+      if (text.size() > largest_prompt) {
+        throw tenon::ValueError("standard input has more than " + std::to_string(largest_prompt >> 20) +
+                                " MiB, which is no prompt");
+      }
     } else if (errno != EINTR) {
       throw std::system_error(errno, std::generic_category(), "cannot read standard input");
     }

@@ -1,61 +1,25 @@
 #include "chat/options.hpp"
 
 #include <CLI/CLI.hpp>
-#include <charconv>
-#include <cmath>
 #include <limits>
 #include <string>
-#include <system_error>
-#include <tenon/core/version.hpp>
+#include <string_view>
 #include <tenon/runtime/context.hpp>
 #include <tenon/text/chat_template.hpp>
+#include <utility>
 #include <vector>
 
 #include "chat/errors.hpp"
 #include "chat/escapes.hpp"
 #include "chat/terminal.hpp"
+#include "common/command_line.hpp"
+#include "common/program.hpp"
 
 namespace chat {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t largest_count = std::numeric_limits<std::int32_t>::max();
-
-/// Whether the whole text is one number, which goes to `value`.
-template <class T>
-bool read_number(const std::string& text, T& value) {
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, value);
-  return parsed.ec == std::errc() && parsed.ptr == end;
-}
-
-/// A check for CLI11: the number must be finite and within [low, high], or above `low` where `open`.
-CLI::Validator number_within(double low, double high, const std::string& allowed, bool open = false) {
-  return CLI::Validator(
-      [=](const std::string& text) -> std::string {
-        double value = 0;
-        const bool fits =
-            read_number(text, value) && std::isfinite(value) && value <= high && (open ? value > low : value >= low);
-        return fits ? std::string() : "'" + text + "' is not " + allowed;
-      },
-      "");
-}
-
-/// The same for whole numbers, as a transformation: CLI11 would read what starts with a zero as octal, and wrap what is
-/// negative or too large.
-template <class T>
-CLI::Validator count_within(T low, T high) {
-  return CLI::Validator(
-      [=](std::string& text) -> std::string {
-        T value = 0;
-        if (!read_number(text, value) || value < low || value > high) {
-          return "'" + text + "' is not a whole number between " + std::to_string(low) + " and " + std::to_string(high);
-        }
-        text = std::to_string(value);
-        return {};
-      },
-      "");
-}
 
 CLI::Validator one_of(const std::vector<std::string>& names) {
   return CLI::Validator(
@@ -65,7 +29,7 @@ CLI::Validator one_of(const std::vector<std::string>& names) {
           if (name == text) return {};
           list += (list.empty() ? "" : ", ") + name;
         }
-        return "'" + text + "' is none of " + list;
+        return program::in_quotes(text) + " is none of " + list;
       },
       "");
 }
@@ -76,10 +40,25 @@ std::string template_names() {
   return list;
 }
 
-void check_device(const std::string& device) {
-  if (device == "cpu") return;
-  if (device == "cuda") throw UsageError("--device cuda: this build has no CUDA; the device is cpu");
-  throw UsageError("--device '" + device + "' is not a device of this build; the device is cpu");
+/// The command line with "--prompt=" as "--prompt" and an empty text: CLI11 would take what comes next as the text.
+std::vector<const char*> split_empty_texts(int argc, const char* const* argv) {
+  static constexpr std::pair<std::string_view, const char*> texts[] = {
+      {"--prompt=", "--prompt"}, {"--system=", "--system"}, {"--stop=", "--stop"}};
+  std::vector<const char*> result;
+  bool is_text = false;  // what follows an option is no option
+  for (int i = 0; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    const char* split = nullptr;
+    bool takes_next = false;
+    for (const auto& [with_sign, name] : texts) {
+      if (!is_text && argument == with_sign) split = name;
+      if (!is_text && argument == name) takes_next = true;
+    }
+    result.push_back(split != nullptr ? split : argv[i]);
+    if (split != nullptr) result.push_back("");
+    is_text = takes_next;
+  }
+  return result;
 }
 
 }  // namespace
@@ -89,8 +68,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   std::string model;
   std::string device = "cpu";
   bool escape = false;
-  const std::string version = "chat (tenon) " + std::to_string(TENON_VERSION_MAJOR) + "." +
-                              std::to_string(TENON_VERSION_MINOR) + "." + std::to_string(TENON_VERSION_PATCH);
+  const std::string version = program::version_text("chat");
 
   CLI::App app(
       "Chats with a Qwen2 model on this machine.\n\n"
@@ -107,7 +85,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
     return app.add_option(name, value, help)->type_name(type)->group(group);
   };
   const auto add_flag = [&](const char* name, bool& value, const char* help) {
-    return app.add_flag(name, value, help)->group(group);
+    return app.add_flag(name, value, help)->disable_flag_override()->group(group);
   };
 
 #ifdef TENON_EXAMPLE_MODEL
@@ -121,12 +99,11 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   add("--device", device, "NAME", "Where to compute: cpu (default)");
   add("--dtype", options.dtype, "NAME", "Compute in f32, f16, bf16 or auto (default: the type of the checkpoint)")
       ->check(one_of({"auto", "f32", "f16", "bf16"}));
-  add("--threads", options.threads, "N",
-      "Threads to compute with; default: one for each physical core,\none for models below 10 million parameters")
-      ->transform(count_within<int>(1, tenon::Context<tenon::Cpu>::max_threads));
+  add("--threads", options.threads, "N", "Threads to compute with; default: one for each physical core")
+      ->transform(program::count_within<int>(1, tenon::Context<tenon::Cpu>::max_threads));
   add("--context", options.context, "N",
       "Most tokens of prompt and answer together;\ndefault: what the model allows, but at most 8192")
-      ->transform(count_within<std::int64_t>(1, largest_count));
+      ->transform(program::count_within<std::int64_t>(1, largest_count));
 
   group = "Text";
   add("--prompt", options.prompt, "TEXT",
@@ -144,25 +121,25 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
       ->allow_extra_args(false);
   add("--max-new-tokens", options.max_new_tokens, "N",
       "Most tokens in one answer;\ndefault: the model's own limit, or until the context is full")
-      ->transform(count_within<std::int64_t>(1, largest_count));
+      ->transform(program::count_within<std::int64_t>(1, largest_count));
   add_flag("--stats", options.stats, "Print speed, reused tokens and seed on standard error");
 
   group = "Sampling (default: as generation_config.json of the model says; greedy where it does not)";
   add_flag("--greedy", options.greedy, "Always take the most probable token, whatever the options below say");
   add("--temperature", options.temperature, "X", "0 is greedy, 1 is the model's own distribution")
-      ->check(number_within(0, infinity, "a number not below 0"));
+      ->check(program::number_within(0, infinity, "a number not below 0"));
   add("--top-k", options.top_k, "N", "Sample from the N most probable tokens; 0 is off")
-      ->transform(count_within<std::int64_t>(0, largest_count));
+      ->transform(program::count_within<std::int64_t>(0, largest_count));
   add("--top-p", options.top_p, "X", "Sample from the fewest tokens with this probability in sum; 1 is off")
-      ->check(number_within(0, 1, "a number between 0 and 1"));
+      ->check(program::number_within(0, 1, "a number between 0 and 1"));
   add("--min-p", options.min_p, "X", "Drop tokens below this share of the best one's probability; 0 is off")
-      ->check(number_within(0, 1, "a number between 0 and 1"));
+      ->check(program::number_within(0, 1, "a number between 0 and 1"));
   add("--repetition-penalty", options.repetition_penalty, "X",
       "Above 1, tokens that are in the text already become less probable;\n1 is off")
-      ->check(number_within(0, infinity, "a number above 0", true));
+      ->check(program::number_within(0, infinity, "a number above 0", true));
   add("--seed", options.seed, "N",
       "Equal seeds give equal answers; answer n of a chat uses seed + n - 1;\ndefault: another one each time")
-      ->transform(count_within<std::uint64_t>(0, ~std::uint64_t{0}));
+      ->transform(program::count_within<std::uint64_t>(0, ~std::uint64_t{0}));
 
   app.footer(
       "\nExamples:\n"
@@ -173,7 +150,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
       "Exit codes: 0 success, 1 failure, 2 wrong use.");
 
   try {
-    app.parse(argc, argv);
+    const auto arguments = split_empty_texts(argc, argv);
+    app.parse(static_cast<int>(arguments.size()), arguments.data());
   } catch (const CLI::CallForHelp&) {
     write_all(STDOUT_FILENO, app.help());
     return std::nullopt;
@@ -181,10 +159,10 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
     write_all(STDOUT_FILENO, version + "\n");
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    throw UsageError(std::string(error.what()) + " (see --help)");
+    throw UsageError(program::parse_problem(error) + " (see --help)");
   }
 
-  check_device(device);
+  if (const std::string problem = program::device_problem(device); !problem.empty()) throw UsageError(problem);
   if (options.raw && options.system) throw UsageError("--raw and --system exclude each other");
   if (options.raw && options.chat_template) throw UsageError("--raw and --chat-template exclude each other");
   if (model.empty()) throw UsageError("--model DIR is missing: the folder of a Qwen2 checkpoint");

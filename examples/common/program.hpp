@@ -1,7 +1,6 @@
 // What the command lines of chat, verify and llm have in common.
 #pragma once
 
-#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -37,12 +36,34 @@ inline std::optional<tenon::DType> named_dtype(std::string_view name) {
   return std::nullopt;
 }
 
+/// The text with its control characters, which a terminal would obey, spelled out as \xNN; a newline becomes a space.
+inline std::string printable(std::string_view text) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0U;
+    const bool wide = byte == 0xc2 && next >= 0x80 && next < 0xa0;  // U+0080 to U+009F
+    if (byte == '\n') {
+      result += ' ';
+    } else if (byte < 0x20 || byte == 0x7f || wide) {
+      for (const unsigned value : {static_cast<unsigned>(byte), next}) {
+        result += {'\\', 'x', digits[value / 16], digits[value % 16]};
+        if (!wide) break;
+      }
+      i += wide ? 1 : 0;
+    } else {
+      result += text[i];
+    }
+  }
+  return result;
+}
+
 /// Writes one line to standard error, whatever is in the message, and returns the exit code.
-inline int fail(const std::string& name, std::string message, int exit_code) {
+inline int fail(const std::string& name, const std::string& message, int exit_code) {
   std::cout.flush();
   std::fflush(stdout);
-  std::replace(message.begin(), message.end(), '\n', ' ');
-  std::cerr << name << ": " << message << std::endl;
+  std::cerr << name << ": " << printable(message) << std::endl;
   return exit_code;
 }
 

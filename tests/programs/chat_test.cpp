@@ -1,9 +1,12 @@
 // The chat program, run as its users run it: with --prompt, with text on standard input, and in a terminal.
+#include <sys/stat.h>
 #include <termios.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -295,6 +298,11 @@ TEST_CASE("chat refuses wrong use in one line, with exit code 2", "[chat]") {
       {{"--prompt", "x", "--threads", "2x"}, {"--threads", "2x"}},
       {{"--prompt", "x", "--temperature", "1,5"}, {"--temperature", "1,5"}},
       {{"--prompt", "x", "--threads", "100000"}, {"--threads"}},
+      {{"--prompt", "x", "--threads", "0x1"}, {"--threads", "0x1"}},
+      {{"--prompt", "x", "--threads", " 1"}, {"--threads", "' 1'"}},
+      {{"--prompt", "x", "--greedy=5"}, {"--greedy"}},
+      {{"--prompt=", "--raw"}, {"--raw", "empty"}},
+      {{"--prompt", "x", "--dtype", "\x1b[31m\x07\x7f\xc2\x9b"}, {"'\\x1b[31m\\x07\\x7f\\xc2\\x9b'"}},
       {{"--prompt", "x", "--context", "0"}, {"--context"}},
       {{"--prompt", "x", "--context", "5000"}, {"--context 5000", "1024", "tiny-qwen2"}},
       {{"--prompt", "x", "--stop", ""}, {"--stop"}},
@@ -316,6 +324,19 @@ TEST_CASE("chat tells what is wrong with a model folder in one line, with exit c
   const auto ask = [&](const std::string& model) { return chat({"--prompt", "Hello!", "--model", model}); };
 
   SECTION("no such folder") { check_refused(ask(folder + "-absent"), 1, {folder + "-absent"}); }
+  SECTION("a name that is too long") { check_refused(ask(std::string(300, 'n')), 1, {"cannot open", "too long"}); }
+  SECTION("a folder below a file") {
+    check_refused(ask(folder + "/config.json/x"), 1, {"cannot open", "Not a directory"});
+  }
+  SECTION("no permission for the folder above") {
+    std::filesystem::permissions(copy.root(), std::filesystem::perms::none);
+    const Finished finished =
+        run_program(command({"--prompt", "Hello!", "--model", folder}),
+                    {.input = {}, .output_file = {}, .environment = {}, .obey_permissions = true});
+    std::filesystem::permissions(copy.root(), std::filesystem::perms::owner_all);
+    if (finished.exit_code == tenon_test::cannot_obey) SKIP("root cannot give up its rights here");
+    check_refused(finished, 1, {"cannot open", folder, "ermission denied"});
+  }
   SECTION("a file") { check_refused(ask(folder + "/config.json"), 1, {"config.json", "not a folder"}); }
   SECTION("an empty folder") {
     std::filesystem::create_directory(copy.root() / "empty");
@@ -413,6 +434,25 @@ TEST_CASE("A prompt that is longer than the context is refused in one line", "[c
   for (int i = 0; i < 1100; ++i) prompt += "sheep ";
   check_refused(chat({}, prompt), 1, {"the context holds 1024"});
   check_refused(chat({"--context", "20", "--prompt", "Tell me a story."}), 1, {"the context holds 20", "1024"});
+}
+
+TEST_CASE("Numbers are decimal, also after a zero, and a text may be empty", "[chat]") {
+  const Arguments ten = golden({"--prompt", "Tell me a story.", "--max-new-tokens", "010", "--stats"});
+  CHECK(chat(ten).errors.find("answer: 10 tokens") != std::string::npos);
+  CHECK(chat(golden({"--prompt=", "--system="})).output == chat(golden({"--prompt", "", "--system", ""})).output);
+}
+
+TEST_CASE("Standard input that does not end is refused", "[chat]") {
+  if (!std::filesystem::exists("/dev/zero")) SKIP("there is no /dev/zero");
+  const Finished finished = run_program({"/bin/sh", "-c", "exec \"$0\" < /dev/zero", TENON_TEST_PROGRAMS "/chat"});
+  check_refused(finished, 1, {"standard input", "64 MiB"});
+}
+
+TEST_CASE("Standard output that is closed is a failure", "[chat]") {
+  const std::string arguments = GENERATE("--help", "--greedy --threads 1 --prompt Hello!");
+  const Finished finished =
+      run_program({"/bin/sh", "-c", "exec \"$0\" " + arguments + " >&-", TENON_TEST_PROGRAMS "/chat"});
+  check_refused(finished, 1, {"standard output"});
 }
 
 TEST_CASE("Standard output that cannot be written is a failure", "[chat]") {
@@ -764,6 +804,66 @@ TEST_CASE("A /save that fails is told in one line, writes nothing, and the chat 
   CHECK(contains(talk.say("/reset"), "forgotten"));
   CHECK(contains(talk.say("Hello!"), golden_answer("Hello!")));
   CHECK(talk.leave() == 0);
+}
+
+TEST_CASE("A /save beyond the limit on the size of files is told, leaves nothing, and the chat goes on", "[chat]") {
+  const ModelCopy files;
+  PseudoTerminal terminal({"/bin/sh", "-c", "ulimit -f 0; exec \"$0\" --greedy --threads 1", command({}).front()},
+                          {{"TERM", "dumb"}, {"HOME", files.root()}});
+  terminal.expect("> ");
+  const auto file = files.root() / "talk.json";
+  terminal.type("/system You count sheep.\n/save " + file.string() + "\n");
+  terminal.expect("cannot write '" + file.string() + "'");
+  terminal.type("/exit\n");
+  CHECK(terminal.wait_for_exit() == 0);
+  for (const auto& entry : std::filesystem::directory_iterator(files.root())) {
+    CHECK_FALSE(entry.path().filename().string().starts_with("talk"));
+  }
+}
+
+TEST_CASE("A signal that ends the program leaves the terminal as it was", "[chat]") {
+  const std::string term = GENERATE("dumb", "xterm");
+  const int signal = GENERATE(SIGTERM, SIGHUP, SIGQUIT);
+  CAPTURE(term, signal);
+  Talk talk(golden(), term);
+  talk.ready();
+  talk.terminal().type("What");
+  talk.terminal().expect("What");
+  const int terminal = ::dup(talk.terminal().file());
+  talk.terminal().send(signal);
+  CHECK(talk.terminal().wait_for_exit() == 128 + signal);
+  termios settings{};
+  REQUIRE(::tcgetattr(terminal, &settings) == 0);
+  ::close(terminal);
+  CHECK((settings.c_lflag & ICANON) != 0);
+  CHECK((settings.c_lflag & ECHO) != 0);
+}
+
+TEST_CASE("A model file that is cut short while in use ends the program with one sentence", "[chat]") {
+  const ModelCopy copy;
+  Talk talk({"--greedy", "--threads", "1", "--model", copy.model()});
+  talk.ready();
+  std::filesystem::resize_file(copy.model() / "model.safetensors", 4096);
+  talk.terminal().type("Hello!\n");
+  talk.terminal().expect("chat: a model file was cut short, or could not be read, while it was in use\n");
+  CHECK(talk.terminal().wait_for_exit() == 1);
+}
+
+TEST_CASE("A history that is a pipe or a device is passed over", "[chat]") {
+  const ModelCopy files;
+  const auto state = files.root() / "state";
+  std::filesystem::create_directories(state / "tenon");
+  const auto history = state / "tenon" / "chat_history";
+  if (GENERATE(true, false)) {
+    REQUIRE(::mkfifo(history.c_str(), 0600) == 0);
+  } else {
+    std::filesystem::create_symlink("/dev/zero", history);
+  }
+  Talk talk(golden(), "xterm", {{"XDG_STATE_HOME", state}});
+  talk.ready();
+  CHECK(contains(talk.say("What is 7 plus 5?"), "12.\n"));
+  CHECK(talk.leave() == 0);
+  CHECK_FALSE(std::filesystem::is_regular_file(std::filesystem::symlink_status(history)));
 }
 
 TEST_CASE("A backslash at the end of a line continues it, and a space before a slash makes it text", "[chat]") {

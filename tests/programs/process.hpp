@@ -200,6 +200,11 @@ class PseudoTerminal {
     return found;
   }
 
+  /// Sends a signal to the program.
+  void send(int signal) const { ::kill(child_, signal); }
+  /// The terminal, as the program has it.
+  [[nodiscard]] int file() const { return file_; }
+
   /// Stops the program as Ctrl-Z does, and lets it go on when `meanwhile` is done.
   void suspend(const std::function<void(int terminal)>& meanwhile) const {
     ::kill(child_, SIGSTOP);

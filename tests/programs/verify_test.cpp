@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -101,6 +102,21 @@ TEST_CASE("verify: one wrong logit, one wrong id, and a tolerance that nothing m
   CHECK(finished.output.find("greedy ids: 32 of 32 equal\n") != std::string::npos);
 }
 
+TEST_CASE("verify: ids that the model does not have are told before anything is compared", "[verify]") {
+  const std::string name = GENERATE(as<std::string>{}, "input_ids", "greedy_f32");
+  const GoldenCopy copy("qwen2-tied-gqa7-f32");
+  const auto offset = static_cast<std::streamoff>(tenon::SafetensorsFile(copy.reference()).info(name).offset);
+  const std::int64_t wrong = GENERATE(std::int64_t{-1}, std::int64_t{1} << 40);
+  std::fstream(copy.reference(), std::ios::binary | std::ios::in | std::ios::out)
+      .seekp(offset)
+      .write(reinterpret_cast<const char*>(&wrong), sizeof wrong);
+  const Finished finished = verify({copy.path(), copy.reference(), "--threads", "1"});
+  check_refused(finished, 1, copy.reference());
+  CHECK(finished.errors.find(name) != std::string::npos);
+  CHECK(finished.errors.find(std::to_string(wrong)) != std::string::npos);
+  CHECK(finished.output.empty());
+}
+
 TEST_CASE("verify: wrong use is exit code 2 and failure 1, each with one line", "[verify]") {
   const std::string model = golden("llama-f32").string();
   const std::string reference = model + "/reference.safetensors";
@@ -108,8 +124,17 @@ TEST_CASE("verify: wrong use is exit code 2 and failure 1, each with one line", 
   check_refused(verify({model}), 2, "REFERENCE");
   check_refused(verify({model, reference, "--dtype", "int8"}), 2, "--dtype");
   check_refused(verify({model, reference, "--device", "cuda"}), 2, "cuda");
-  check_refused(verify({model, reference, "--tolerance", "-1"}), 2, "--tolerance");
-  check_refused(verify({model, reference, "--threads", "0"}), 2, "--threads");
+  for (const std::string wrong : {"-1", "0", "nan", "inf", "1e999", "1x", " 1", ""}) {
+    CAPTURE(wrong);
+    check_refused(verify({model, reference, "--tolerance", wrong}), 2, "--tolerance");
+  }
+  const Finished long_number = verify({model, reference, "--tolerance", "-" + std::string(300, '9')});
+  check_refused(long_number, 2, "--tolerance");
+  CHECK(long_number.errors.size() < 200);
+  for (const std::string wrong : {"0", "0x1", " 1", "1.0", "4294967297"}) {
+    CAPTURE(wrong);
+    check_refused(verify({model, reference, "--threads", wrong}), 2, "--threads");
+  }
   check_refused(verify({model, reference, "--frobnicate"}), 2, "--frobnicate");
   check_refused(verify({"/nowhere", reference}), 1, "/nowhere");
   check_refused(verify({model, "/nowhere.safetensors"}), 1, "/nowhere.safetensors");

@@ -80,7 +80,7 @@ std::filesystem::path history_file() {
   if (error) return {};
   // Opening a pipe would wait for its other end, and a device may never end.
   constexpr std::uintmax_t largest = std::uintmax_t{16} << 20;
-  const std::filesystem::path file = folder / "tenon" / "chat_history";
+  std::filesystem::path file = folder / "tenon" / "chat_history";
   const auto status = std::filesystem::status(file, error);
   if (status.type() == std::filesystem::file_type::not_found) return file;
   if (!std::filesystem::is_regular_file(status)) return {};

@@ -56,7 +56,7 @@ CLI::Validator count_within(T low, T high) {
 
 /// What is wrong with the command line, in words that name the option.
 inline std::string parse_problem(const CLI::ParseError& error) {
-  const std::string message = error.what();
+  std::string message = error.what();
   constexpr std::string_view flag_with_value = " was given a disallowed flag override";
   if (!message.ends_with(flag_with_value)) return message;
   return "--" + message.substr(0, message.size() - flag_with_value.size()) + " takes no value";

@@ -5,6 +5,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -53,9 +54,7 @@ inline void prepare_process(const char* name) {
   std::signal(SIGXFSZ, SIG_IGN);
   char* end = detail::signal_state.message;
   for (const char* part : {name, ": a model file was cut short, or could not be read, while it was in use\n"}) {
-    const std::size_t length = std::strlen(part);
-    std::memcpy(end, part, length);
-    end += length;
+    end = std::copy_n(part, std::strlen(part), end);
   }
   struct sigaction action {};
   action.sa_handler = detail::handle_lost_file;

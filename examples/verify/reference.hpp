@@ -37,7 +37,7 @@ inline Reference read_reference(const std::filesystem::path& path, const tenon::
     if (tensor.dtype() != tenon::DType::int64 || tensor.rank() != 1 || tensor.numel() == 0) {
       fail(name, "is not a list of int64 ids");
     }
-    const auto list = tensor.as<const std::int64_t, 1>();
+    auto list = tensor.as<const std::int64_t, 1>();
     for (std::int64_t i = 0; i < list.size(0); ++i) {
       if (list(i) < 0 || list(i) >= config.vocab_size) {
         fail(name, "has the id " + std::to_string(list(i)) + ", but the vocabulary of the model ends at " +

@@ -12,7 +12,7 @@ for header in "$@"; do
   for _ in 1 2 3 4 5; do
     # CCACHE_DISABLE: the compiler may be a link to ccache.
     times+=("$({ time printf '#include <%s>\n' "$header" |
-      CCACHE_DISABLE=1 "${CXX:-g++}" -std=c++20 -O0 -fopenmp -I . -isystem /usr/include/eigen3 -c -x c++ -o /dev/null -; } 2>&1)")
+      CCACHE_DISABLE=1 "${CXX:-g++}" -std=c++20 -O0 -I . -isystem /usr/include/eigen3 -c -x c++ -o /dev/null -; } 2>&1)")
   done
   median="$(printf '%s\n' "${times[@]}" | sort -n | sed -n 3p)"
   printf '%s: %s s (median of %s)\n' "$header" "$median" "${times[*]}"

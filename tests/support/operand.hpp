@@ -82,6 +82,11 @@ class Operand {
     return fill([&] { return distribution(random); });
   }
 
+  /// All of the memory, the view's elements and what lies around them.
+  [[nodiscard]] std::byte* memory() noexcept { return reinterpret_cast<std::byte*>(memory_.get()); }
+  [[nodiscard]] const std::byte* memory() const noexcept { return reinterpret_cast<const std::byte*>(memory_.get()); }
+  [[nodiscard]] std::size_t memory_bytes() const noexcept { return size_ * sizeof(T); }
+
   /// Whether everything outside the view still holds its pattern.
   [[nodiscard]] bool intact() const {
     std::vector<bool> inside(size_, false);

@@ -24,3 +24,8 @@
 #else
 #define TENON_HD
 #endif
+
+// Kernels and what launches them are seen inside one shared library only: two libraries of a process may hold the same
+// kernel for different architectures, and neither must launch the other's.
+#define TENON_HIDDEN_BEGIN _Pragma("GCC visibility push(hidden)")
+#define TENON_HIDDEN_END _Pragma("GCC visibility pop")

@@ -4,7 +4,6 @@
 // Arithmetic on them is arithmetic on float: `float(a) + float(b)`, then round where the algorithm rounds.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <limits>
 
@@ -14,6 +13,12 @@ TENON_NAMESPACE_BEGIN
 
 namespace detail {
 
+/// std::bit_cast, which kernels may not call without a compiler flag.
+template <class To, class From>
+TENON_HD constexpr To bit_cast(const From& from) noexcept {
+  return __builtin_bit_cast(To, from);
+}
+
 /// double to float, rounded to odd: a value between two floats becomes the one with an odd last bit. Rounding that to
 /// 16 or 8 bits gives what rounding the double once would give (Boldo and Melquiond, 2008), since float keeps more than
 /// two bits beyond them.
@@ -21,9 +26,9 @@ TENON_HD constexpr float round_to_odd(double value) noexcept {
   const auto nearest = static_cast<float>(value);
   const auto back = static_cast<double>(nearest);
   if (back == value || value != value) return nearest;
-  auto bits = std::bit_cast<std::uint32_t>(nearest);
+  auto bits = detail::bit_cast<std::uint32_t>(nearest);
   if (value > 0.0 ? back > value : back < value) --bits;  // towards zero; infinity becomes the largest float
-  return std::bit_cast<float>(bits | 1u);
+  return detail::bit_cast<float>(bits | 1u);
 }
 
 }  // namespace detail
@@ -34,7 +39,7 @@ class bfloat16 {
   bfloat16() = default;
 
   TENON_HD constexpr explicit bfloat16(float value) noexcept {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const auto bits = detail::bit_cast<std::uint32_t>(value);
     if ((bits & 0x7fffffffu) > 0x7f800000u) {
       bits_ = static_cast<std::uint16_t>((bits >> 16) | 0x40u);  // quiet, so that the payload cannot round to infinity
     } else {
@@ -44,7 +49,7 @@ class bfloat16 {
   TENON_HD constexpr explicit bfloat16(double value) noexcept : bfloat16(detail::round_to_odd(value)) {}
 
   TENON_HD constexpr operator float() const noexcept {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(bits_) << 16);
+    return detail::bit_cast<float>(static_cast<std::uint32_t>(bits_) << 16);
   }
 
   [[nodiscard]] TENON_HD constexpr std::uint16_t bits() const noexcept { return bits_; }
@@ -64,7 +69,7 @@ class float16 {
   float16() = default;
 
   TENON_HD constexpr explicit float16(float value) noexcept {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const auto bits = detail::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = (bits >> 16) & 0x8000u;
     const std::uint32_t magnitude = bits & 0x7fffffffu;
     std::uint32_t half = 0;
@@ -92,12 +97,12 @@ class float16 {
     const std::uint32_t sign = (bits_ & 0x8000u) << 16;
     const std::uint32_t exponent = (bits_ >> 10) & 0x1fu;
     const std::uint32_t fraction = bits_ & 0x3ffu;
-    if (exponent == 0x1fu) return std::bit_cast<float>(sign | 0x7f800000u | (fraction << 13));
+    if (exponent == 0x1fu) return detail::bit_cast<float>(sign | 0x7f800000u | (fraction << 13));
     if (exponent == 0) {  // zero and subnormals: fraction * 2^-24 is exact in float
       const float value = static_cast<float>(fraction) * 0x1p-24f;
       return sign != 0 ? -value : value;
     }
-    return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (fraction << 13));
+    return detail::bit_cast<float>(sign | ((exponent + 112u) << 23) | (fraction << 13));
   }
 
   [[nodiscard]] TENON_HD constexpr std::uint16_t bits() const noexcept { return bits_; }
@@ -118,7 +123,7 @@ class float8_e4m3 {
   float8_e4m3() = default;
 
   TENON_HD constexpr explicit float8_e4m3(float value) noexcept {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const auto bits = detail::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = (bits >> 24) & 0x80u;
     const std::uint32_t magnitude = bits & 0x7fffffffu;
     std::uint32_t result = 0;
@@ -146,12 +151,12 @@ class float8_e4m3 {
     const std::uint32_t sign = (bits_ & 0x80u) << 24;
     const std::uint32_t exponent = (bits_ >> 3) & 0xfu;
     const std::uint32_t fraction = bits_ & 0x7u;
-    if ((bits_ & 0x7fu) == 0x7fu) return std::bit_cast<float>(sign | 0x7fc00000u);
+    if ((bits_ & 0x7fu) == 0x7fu) return detail::bit_cast<float>(sign | 0x7fc00000u);
     if (exponent == 0) {
       const float value = static_cast<float>(fraction) * 0x1p-9f;
       return sign != 0 ? -value : value;
     }
-    return std::bit_cast<float>(sign | ((exponent + 120u) << 23) | (fraction << 20));
+    return detail::bit_cast<float>(sign | ((exponent + 120u) << 23) | (fraction << 20));
   }
 
   [[nodiscard]] TENON_HD constexpr std::uint8_t bits() const noexcept { return bits_; }

@@ -323,10 +323,19 @@ inline void attention_row_double(const View<double, 3, Cpu>& out, const View<con
 template <FloatElement T>
 void self_attention(Context<Cpu>& ctx, View<T, 3, Cpu> out, std::type_identity_t<View<const T, 3, Cpu>> q,
                     std::type_identity_t<View<const T, 3, Cpu>> k, std::type_identity_t<View<const T, 3, Cpu>> v,
-                    double scale) {
-  detail::check_self_attention(out.sizes(), q.sizes(), k.sizes(), v.sizes(), scale);
+                    double scale, std::int64_t window) {
+  detail::check_self_attention(out.sizes(), q.sizes(), k.sizes(), v.sizes(), scale, window);
   detail::check_output("self_attention", "out", out.layout());
   if (out.empty()) return;
+  if (window > 0 && window < k.size(0)) {  // another range of keys for each query
+    for (std::int64_t t = 0; t < q.size(0); ++t) {
+      const std::int64_t end = std::max<std::int64_t>(0, k.size(0) - q.size(0) + t + 1);
+      const std::int64_t begin = std::max<std::int64_t>(0, end - window);
+      self_attention<T>(ctx, out.slice(0, t, t + 1), q.slice(0, t, t + 1), k.slice(0, begin, end),
+                        v.slice(0, begin, end), scale);
+    }
+    return;
+  }
   auto scope = ctx.workspace().scope();
   const auto queries = detail::with_contiguous_rows<T, 3>(ctx, scope, q);
   const auto keys = detail::with_contiguous_rows<T, 3>(ctx, scope, k);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -36,8 +37,10 @@ inline void check_rope(const Sizes<3>& out, const Sizes<3>& in, const Sizes<2>& 
 /// layer of a model. Throws ShapeError, and ValueError for a theta that is not positive.
 inline void rope_table(Context<Cpu>& ctx, View<float, 2, Cpu> cos, View<float, 2, Cpu> sin,
                        View<const std::int64_t, 1, Cpu> pos_ids, double theta);
-void rope_table(Context<Cuda>& ctx, View<float, 2, Cuda> cos, View<float, 2, Cuda> sin,
-                View<const std::int64_t, 1, Cuda> pos_ids, double theta);
+template <std::same_as<Cuda> Device>
+void rope_table(Context<Device>& ctx, std::type_identity_t<View<float, 2, Device>> cos,
+                std::type_identity_t<View<float, 2, Device>> sin,
+                std::type_identity_t<View<const std::int64_t, 1, Device>> pos_ids, double theta);
 
 /// Rotates the pairs (in[t][h][i], in[t][h][i + d/2]) by the angles of a table: out and in (tokens, heads, d), d even.
 /// cos and sin are rounded to T, and so is every product and sum, as in Hugging Face's apply_rotary_pos_emb (for float and

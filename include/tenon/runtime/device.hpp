@@ -2,6 +2,7 @@
 // or overlap copies themselves do. The CPU has the whole interface that a GPU has, so that code can be written once.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -34,6 +35,26 @@ class Stream<Cpu> {
 
   void synchronize() const noexcept {}
   [[nodiscard]] bool idle() const noexcept { return true; }
+};
+
+/// A point in a stream's work, to wait for or to measure between.
+template <DeviceTag D>
+class Event;
+
+/// On the CPU a point is reached when it is recorded. One thread at a time.
+template <>
+class Event<Cpu> {
+ public:
+  void record(Stream<Cpu>&) noexcept { time_ = std::chrono::steady_clock::now(); }
+  void synchronize() const noexcept {}
+  [[nodiscard]] bool reached() const noexcept { return true; }
+  /// Milliseconds from `start` to this point; both must have been recorded.
+  [[nodiscard]] double milliseconds_since(const Event& start) const noexcept {
+    return std::chrono::duration<double, std::milli>(time_ - start.time_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point time_;
 };
 
 /// Static functions per device; see the specialisations.

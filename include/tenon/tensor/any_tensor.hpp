@@ -11,6 +11,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <tenon/core/config.hpp>
@@ -18,6 +19,19 @@
 #include <tenon/tensor/tensor.hpp>
 
 TENON_NAMESPACE_BEGIN
+
+namespace detail {
+
+inline void copy_bytes(Context<Cpu>&, std::byte* to, const std::byte* from, std::size_t bytes, DeviceKind, DeviceKind) {
+  std::copy(from, from + bytes, to);
+}
+// Defined in cuda/copy.hpp.
+inline void copy_bytes(Context<Cuda>& ctx, std::byte* to, const std::byte* from, std::size_t bytes,
+                       DeviceKind to_device, DeviceKind from_device);
+inline void copy_any(Context<Cuda>& ctx, std::byte* to, DType to_dtype, const std::byte* from, DType from_dtype,
+                     const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides);
+
+}  // namespace detail
 
 /// Shared storage, dtype, sizes and strides. Copying it shares the elements, like Tensor, and the same may be said of
 /// threads. `as<T, Rank, Device>()` gives the typed tensor back, checked; `visit` hands it to a generic lambda.
@@ -27,8 +41,8 @@ class AnyTensor {
   AnyTensor() : sizes_{0}, strides_{1} {}
 
   /// Shares the elements of a typed tensor. `Tensor<const T, …>` becomes a read-only AnyTensor.
-  template <class T, std::size_t Rank>
-  AnyTensor(const Tensor<T, Rank, Cpu>& tensor)
+  template <class T, std::size_t Rank, DeviceTag Device>
+  AnyTensor(const Tensor<T, Rank, Device>& tensor)
       : storage_(tensor.storage()),
         data_(const_cast<std::byte*>(reinterpret_cast<const std::byte*>(tensor.data()))),
         sizes_(tensor.sizes().begin(), tensor.sizes().end()),
@@ -37,11 +51,13 @@ class AnyTensor {
         read_only_(std::is_const_v<T> || tensor.storage().read_only()) {}
 
   /// Row-major, uninitialised.
-  static AnyTensor empty(Context<Cpu>& ctx, DType dtype, std::vector<std::int64_t> sizes) {
+  template <DeviceTag Device>
+  static AnyTensor empty(Context<Device>& ctx, DType dtype, std::vector<std::int64_t> sizes) {
     const std::size_t bytes = byte_count(dtype, sizes);
     AnyTensor result;
-    result.storage_ = allocate_storage(ctx, bytes);
-    result.data_ = result.storage_.data();
+    Storage<Device> storage = allocate_storage(ctx, bytes);
+    result.data_ = storage.data();
+    result.storage_ = std::move(storage);
     result.set_row_major(dtype, std::move(sizes));
     return result;
   }
@@ -56,14 +72,16 @@ class AnyTensor {
     const std::size_t bytes = byte_count(dtype, sizes);
     AnyTensor result;
     result.storage_ = Storage<Cpu>(const_cast<std::byte*>(data), bytes, std::move(owner), true);
-    result.data_ = result.storage_.data();
+    result.data_ = const_cast<std::byte*>(data);
     result.read_only_ = true;
     result.set_row_major(dtype, std::move(sizes));
     return result;
   }
 
   [[nodiscard]] DType dtype() const noexcept { return dtype_; }
-  [[nodiscard]] DeviceKind device() const noexcept { return DeviceKind::cpu; }
+  [[nodiscard]] DeviceKind device() const noexcept {
+    return std::holds_alternative<Storage<Cpu>>(storage_) ? DeviceKind::cpu : DeviceKind::cuda;
+  }
   [[nodiscard]] bool read_only() const noexcept { return read_only_; }
   [[nodiscard]] std::size_t rank() const noexcept { return sizes_.size(); }
   [[nodiscard]] const std::vector<std::int64_t>& sizes() const noexcept { return sizes_; }
@@ -73,18 +91,21 @@ class AnyTensor {
   }
   [[nodiscard]] std::size_t nbytes() const noexcept { return static_cast<std::size_t>(numel()) * dtype_size(dtype_); }
   [[nodiscard]] bool is_contiguous() const noexcept { return detail::is_contiguous(sizes_, strides_); }
+  /// The first element, in the memory of device().
   [[nodiscard]] const std::byte* data() const noexcept { return data_; }
 
   /// Copies `host` (row-major, nbytes() bytes) into a contiguous, writable tensor.
   /// Throws ShapeError for another size, ValueError where the tensor is read-only or not contiguous.
-  void load(Context<Cpu>&, std::span<const std::byte> host) const {
+  template <DeviceTag Device>
+  void load(Context<Device>& ctx, std::span<const std::byte> host) const {
+    expect_device<Device>();
     if (host.size() != nbytes()) {
       throw ShapeError("load: " + std::to_string(host.size()) + " bytes do not fill shape " + shape_string(sizes_) +
                        " of dtype " + std::string(dtype_name(dtype_)));
     }
     if (read_only_) throw ValueError("load: the tensor is read-only");
     if (!is_contiguous()) throw ValueError("load: the tensor is not contiguous");
-    std::copy(host.begin(), host.end(), data_);
+    detail::copy_bytes(ctx, data_, host.data(), host.size(), device(), DeviceKind::cpu);
   }
 
   // Shared elements under another layout, with the rules and errors of Layout.
@@ -139,36 +160,32 @@ class AnyTensor {
     if (Rank != rank()) {
       throw ShapeError("tensor has shape " + shape_string(sizes_) + ", asked for with rank " + std::to_string(Rank));
     }
-    if (device_kind_of<Device> != device()) {
-      throw DeviceError("tensor is on " + std::string(device_name(device())) + ", asked for on " +
-                        std::string(Device::name));
-    }
+    expect_device<Device>();
     if (read_only_ && !std::is_const_v<T>) {
       throw ValueError("tensor is read-only, asked for as writable: use as<const T, " + std::to_string(Rank) + ">()");
     }
-    if constexpr (std::same_as<Device, Cpu>) {
-      Sizes<Rank> sizes{};
-      Sizes<Rank> strides{};
-      for (std::size_t i = 0; i < Rank; ++i) {
-        sizes[i] = sizes_[i];
-        strides[i] = strides_[i];
-      }
-      return {storage_, reinterpret_cast<T*>(data_), Layout<Rank>(sizes, strides)};
-    } else {
-      return {};  // not reached: the device differs
+    Sizes<Rank> sizes{};
+    Sizes<Rank> strides{};
+    for (std::size_t i = 0; i < Rank; ++i) {
+      sizes[i] = sizes_[i];
+      strides[i] = strides_[i];
     }
+    return {std::get<Storage<Device>>(storage_), reinterpret_cast<T*>(data_), Layout<Rank>(sizes, strides)};
   }
 
   /// Calls `visitor(Tensor<const T, Rank, Cpu>)` with the tensor's own T and rank (0 to MaxRank) and returns its result.
-  /// Throws ShapeError for another rank.
+  /// Throws ShapeError for another rank, DeviceError for elements that are not on the CPU.
   template <std::size_t MaxRank = 4, class Visitor>
   decltype(auto) visit(Visitor&& visitor) const {
+    expect_device<Cpu>();
     return visit_dtype(
         dtype_, [&]<class T>(std::type_identity<T>) -> decltype(auto) { return visit_rank<T, 0, MaxRank>(visitor); });
   }
 
-  /// Row-major with the elements converted to `dtype`; shared where nothing has to change.
+  /// Row-major with the elements converted to `dtype`; shared where nothing has to change. Throws DeviceError for
+  /// elements on another device than the context's, as every call with a context does.
   [[nodiscard]] AnyTensor cast(Context<Cpu>& ctx, DType dtype) const {
+    expect_device<Cpu>();
     if (dtype == dtype_ && is_contiguous()) return *this;
     AnyTensor result = empty(ctx, dtype, sizes_);
     if (result.numel() == 0) return result;
@@ -179,11 +196,52 @@ class AnyTensor {
     }
     return result;
   }
-  /// The same elements on the device of `ctx`: a CPU tensor is there already.
-  [[nodiscard]] AnyTensor to(Context<Cpu>&) const { return *this; }
-  [[nodiscard]] AnyTensor contiguous(Context<Cpu>& ctx) const { return cast(ctx, dtype_); }
+  template <std::same_as<Cuda> Device>
+  [[nodiscard]] AnyTensor cast(Context<Device>& ctx, DType dtype) const {
+    expect_device<Cuda>();
+    if (dtype == dtype_ && is_contiguous()) return *this;
+    AnyTensor result = empty(ctx, dtype, sizes_);
+    if (result.numel() != 0) detail::copy_any(ctx, result.data_, dtype, data_, dtype_, sizes_, strides_);
+    return result;
+  }
+  template <DeviceTag Device>
+  [[nodiscard]] AnyTensor contiguous(Context<Device>& ctx) const {
+    return cast(ctx, dtype_);
+  }
+  /// The same elements on the device of `ctx`; shared where they are there already. From a GPU to the CPU: `cpu`.
+  [[nodiscard]] AnyTensor to(Context<Cpu>&) const {
+    expect_device<Cpu>();
+    return *this;
+  }
+  template <std::same_as<Cuda> Device>
+  [[nodiscard]] AnyTensor to(Context<Device>& ctx) const {
+    if (device() == DeviceKind::cuda) return *this;
+    Context<Cpu> host(1);
+    const AnyTensor packed = cast(host, dtype_);
+    AnyTensor result = empty(ctx, dtype_, sizes_);
+    detail::copy_bytes(ctx, result.data_, packed.data_, nbytes(), DeviceKind::cuda, DeviceKind::cpu);
+    return result;
+  }
+  /// The same elements in CPU memory. `ctx` is a context of the tensor's device, which is waited for.
+  template <DeviceTag Device>
+  [[nodiscard]] AnyTensor cpu(Context<Device>& ctx) const {
+    if (device() == DeviceKind::cpu) return *this;
+    expect_device<Device>();
+    const AnyTensor packed = contiguous(ctx);
+    Context<Cpu> host(1);
+    AnyTensor result = empty(host, dtype_, sizes_);
+    detail::copy_bytes(ctx, result.data_, packed.data_, nbytes(), DeviceKind::cpu, DeviceKind::cuda);
+    return result;
+  }
 
  private:
+  template <DeviceTag Device>
+  void expect_device() const {
+    if (device_kind_of<Device> == device()) return;
+    throw DeviceError("tensor is on " + std::string(device_name(device())) + ", asked for on " +
+                      std::string(Device::name));
+  }
+
   static std::size_t byte_count(DType dtype, std::span<const std::int64_t> sizes) {
     const auto bytes = checked_mul(detail::checked_numel(sizes), static_cast<std::int64_t>(dtype_size(dtype)));
     if (!bytes) throw ShapeError("shape " + shape_string(sizes) + " has more bytes than 63 bits can count");
@@ -229,7 +287,7 @@ class AnyTensor {
       convert_rows(target, dim + 1, to + i * to_step, from + i * from_step);
   }
 
-  Storage<Cpu> storage_;
+  std::variant<Storage<Cpu>, Storage<Cuda>> storage_;
   std::byte* data_ = nullptr;
   std::vector<std::int64_t> sizes_;
   std::vector<std::int64_t> strides_;

@@ -20,6 +20,8 @@ namespace detail {
 
 template <class U, std::size_t Rank, DeviceTag Device>
 Tensor<U, Rank, Device> allocate_tensor(Context<Device>& ctx, const Sizes<Rank>& sizes);
+template <class U, std::size_t Rank>
+Tensor<U, Rank, Cpu> allocate_host_tensor(const Sizes<Rank>& sizes);
 
 template <class To, class From, std::size_t Rank>
 void copy_recursive(To* to, const Layout<Rank>& to_layout, const From* from, const Layout<Rank>& from_layout,

@@ -106,14 +106,27 @@ class Tensor : public View<T, Rank, Device> {
     copy(ctx, View<U, Rank, Device>(result), View<const T, Rank, Device>(*this));
     return result;
   }
-  /// The same elements on the device of `ctx`; shared where they are there already.
+  /// The same elements on the device of `ctx`; shared where they are there already. From a GPU to the CPU: `cpu`.
   template <DeviceTag Target>
+  requires(std::same_as<Target, Device> || std::same_as<Device, Cpu>)
   [[nodiscard]] Tensor<T, Rank, Target> to(Context<Target>& ctx) const {
     if constexpr (std::same_as<Target, Device>) {
       return *this;
     } else {
       auto result = detail::allocate_tensor<std::remove_cv_t<T>>(ctx, this->sizes());
       copy(ctx, View<std::remove_cv_t<T>, Rank, Target>(result), View<const T, Rank, Device>(*this));
+      return result;
+    }
+  }
+  /// The same elements in CPU memory; shared where they are there already. `ctx` is the context of this tensor's device,
+  /// which is waited for.
+  [[nodiscard]] Tensor<T, Rank, Cpu> cpu(Context<Device>& ctx) const {
+    if constexpr (std::same_as<Device, Cpu>) {
+      static_cast<void>(ctx);
+      return *this;
+    } else {
+      Tensor<std::remove_cv_t<T>, Rank, Cpu> result = detail::allocate_host_tensor<std::remove_cv_t<T>>(this->sizes());
+      copy(ctx, View<std::remove_cv_t<T>, Rank, Cpu>(result), View<const T, Rank, Device>(*this));
       return result;
     }
   }
@@ -129,14 +142,25 @@ class Tensor : public View<T, Rank, Device> {
 
 namespace detail {
 
-template <class U, std::size_t Rank, DeviceTag Device>
-Tensor<U, Rank, Device> allocate_tensor(Context<Device>& ctx, const Sizes<Rank>& sizes) {
+template <class U, std::size_t Rank, DeviceTag Device, class Allocate>
+Tensor<U, Rank, Device> allocate_tensor_with(const Sizes<Rank>& sizes, Allocate&& allocate) {
   const Layout<Rank> layout(sizes);
   const auto bytes = checked_mul(layout.numel(), static_cast<std::int64_t>(sizeof(U)));
   if (!bytes) throw ShapeError("shape " + shape_string(sizes) + " has more bytes than 63 bits can count");
-  auto storage = allocate_storage(ctx, static_cast<std::size_t>(*bytes));
+  Storage<Device> storage = allocate(static_cast<std::size_t>(*bytes));
   auto* data = reinterpret_cast<U*>(storage.data());
   return {std::move(storage), data, layout};
+}
+
+template <class U, std::size_t Rank, DeviceTag Device>
+Tensor<U, Rank, Device> allocate_tensor(Context<Device>& ctx, const Sizes<Rank>& sizes) {
+  return allocate_tensor_with<U, Rank, Device>(sizes,
+                                               [&](std::size_t bytes) { return allocate_storage(ctx, bytes); });
+}
+
+template <class U, std::size_t Rank>
+Tensor<U, Rank, Cpu> allocate_host_tensor(const Sizes<Rank>& sizes) {
+  return allocate_tensor_with<U, Rank, Cpu>(sizes, allocate_host_block);
 }
 
 }  // namespace detail

@@ -1,0 +1,148 @@
+// What kernels are written in: CUDA's own 16-bit types, 16-byte loads and stores, reductions in a fixed order, and the
+// wait of dependent launches.
+#pragma once
+
+#ifndef __CUDACC__
+#error "tenon/cuda/*.cuh needs nvcc: include it from a .cu file, or include <tenon/cuda.hpp> and link tenon::cuda_kernels"
+#endif
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <tenon/core/config.hpp>
+#include <tenon/core/dtype.hpp>
+
+TENON_NAMESPACE_BEGIN
+TENON_HIDDEN_BEGIN
+namespace detail {
+
+/// CUDA's type of the same bits.
+template <class T>
+struct KernelType {
+  using type = T;
+};
+template <>
+struct KernelType<float16> {
+  using type = __half;
+};
+template <>
+struct KernelType<bfloat16> {
+  using type = __nv_bfloat16;
+};
+template <class T>
+using kernel_t = typename KernelType<std::remove_cv_t<T>>::type;
+
+template <class T>
+kernel_t<T>* kernel_pointer(T* data) noexcept requires(!std::is_const_v<T>) {
+  return reinterpret_cast<kernel_t<T>*>(data);
+}
+template <class T>
+const kernel_t<T>* kernel_pointer(const T* data) noexcept {
+  return reinterpret_cast<const kernel_t<T>*>(data);
+}
+
+/// The type in which kernels of T compute: double for double, float for everything else.
+template <class K>
+using compute_t = std::conditional_t<std::is_same_v<K, double>, double, float>;
+
+template <class K>
+__device__ __forceinline__ compute_t<K> widen(K value) {
+  if constexpr (std::is_same_v<K, __half>) {
+    return __half2float(value);
+  } else if constexpr (std::is_same_v<K, __nv_bfloat16>) {
+    return __bfloat162float(value);
+  } else {
+    return value;
+  }
+}
+
+/// To nearest even.
+template <class K>
+__device__ __forceinline__ K narrow(compute_t<K> value) {
+  if constexpr (std::is_same_v<K, __half>) {
+    return __float2half_rn(value);
+  } else if constexpr (std::is_same_v<K, __nv_bfloat16>) {
+    return __float2bfloat16_rn(value);
+  } else {
+    return value;
+  }
+}
+
+/// Rounds to K and back, where an algorithm rounds in between.
+template <class K>
+__device__ __forceinline__ compute_t<K> rounded(compute_t<K> value) {
+  return widen(narrow<K>(value));
+}
+
+/// N elements that are loaded and stored as one: 16 bytes where N fills them.
+template <class K, int N>
+struct alignas(sizeof(K) * N) Pack {
+  K value[N];
+};
+/// Elements of K in 16 bytes.
+template <class K>
+inline constexpr int pack_size = static_cast<int>(16 / sizeof(K));
+
+template <int N, class K>
+__device__ __forceinline__ Pack<K, N> load_pack(const K* from) {
+  return *reinterpret_cast<const Pack<K, N>*>(from);
+}
+template <class K, int N>
+__device__ __forceinline__ void store_pack(K* to, const Pack<K, N>& pack) {
+  *reinterpret_cast<Pack<K, N>*>(to) = pack;
+}
+/// The same past the caches' order of use: for weights, which are read once and never written. Not for what a kernel
+/// before this one wrote: such loads may move above the wait of a dependent launch.
+template <int N, class K>
+__device__ __forceinline__ Pack<K, N> load_pack_once(const K* from) {
+  static_assert(sizeof(Pack<K, N>) == 16);
+  const int4 bits = __ldcs(reinterpret_cast<const int4*>(from));
+  return __builtin_bit_cast(Pack<K, N>, bits);
+}
+
+/// Waits until the kernels before this one have ended and their writes are visible. The first thing that a kernel of a
+/// dependent launch does, in every thread, before it reads or writes anything but weights.
+__device__ __forceinline__ void wait_for_previous() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+inline constexpr unsigned whole_warp = 0xffffffffu;
+
+/// Sum over the 32 lanes of a warp, the same bits in every lane.
+template <class C>
+__device__ __forceinline__ C warp_sum(C value) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(whole_warp, value, offset);
+  return value;
+}
+template <class C>
+__device__ __forceinline__ C warp_max(C value) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const C other = __shfl_xor_sync(whole_warp, value, offset);
+    value = value > other ? value : other;
+  }
+  return value;
+}
+
+/// Sum over a block of whole warps, at most 1024 threads, in a fixed order; the same bits in every thread. `scratch` has
+/// 32 elements of shared memory, which may be used again after the next barrier.
+template <class C>
+__device__ __forceinline__ C block_sum(C value, C* scratch) {
+  value = warp_sum(value);
+  const int warps = static_cast<int>(blockDim.x) / 32;
+  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
+  __syncthreads();
+  C sum = static_cast<int>(threadIdx.x % 32) < warps ? scratch[threadIdx.x % 32] : C(0);
+  return warp_sum(sum);
+}
+
+}  // namespace detail
+TENON_HIDDEN_END
+TENON_NAMESPACE_END

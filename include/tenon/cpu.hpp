@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tenon/cpu/add.hpp>
+#include <tenon/cpu/add_rms_norm.hpp>
 #include <tenon/cpu/argmax.hpp>
 #include <tenon/cpu/eigen_gemm.hpp>
 #include <tenon/cpu/elementwise.hpp>
@@ -14,6 +15,7 @@
 #include <tenon/cpu/rearrange.hpp>
 #include <tenon/cpu/rms_norm.hpp>
 #include <tenon/cpu/rope.hpp>
+#include <tenon/cpu/rope_append.hpp>
 #include <tenon/cpu/row_loop.hpp>
 #include <tenon/cpu/self_attention.hpp>
 #include <tenon/cpu/swiglu.hpp>

@@ -17,6 +17,7 @@
 #include <tenon/models/qwen2.hpp>
 #include <tenon/models/weights.hpp>
 #include <tenon/ops/add.hpp>
+#include <tenon/ops/add_rms_norm.hpp>
 #include <tenon/ops/argmax.hpp>
 #include <tenon/ops/check.hpp>
 #include <tenon/ops/embedding.hpp>
@@ -24,6 +25,7 @@
 #include <tenon/ops/rearrange.hpp>
 #include <tenon/ops/rms_norm.hpp>
 #include <tenon/ops/rope.hpp>
+#include <tenon/ops/rope_append.hpp>
 #include <tenon/ops/self_attention.hpp>
 #include <tenon/ops/swiglu.hpp>
 #include <tenon/ops/weight.hpp>

@@ -96,16 +96,15 @@ void Chat::run() {
 void Chat::greet() const {
   const auto parameters = static_cast<double>(session_.folder().config.parameter_count());
   const bool billions = parameters >= 0.95e9;
-  const int threads = session_.model().threads();
   char size[64];
   char time[64];
   std::snprintf(size, sizeof size, billions ? "%.1f billion" : "%.1f million", parameters / (billions ? 1e9 : 1e6));
   std::snprintf(time, sizeof time, session_.load_seconds() < 1 ? "%.0f ms" : "%.1f s",
                 session_.load_seconds() * (session_.load_seconds() < 1 ? 1000 : 1));
   screen_.note(program::printable(session_.folder().name) + ": " + size + " parameters, " +
-               std::string(tenon::dtype_name(session_.model().dtype())) + ", " + std::to_string(threads) +
-               (threads == 1 ? " thread" : " threads") + ", context " + std::to_string(session_.model().context()) +
-               ", loaded in " + time + "; /help lists the commands");
+               std::string(tenon::dtype_name(session_.model().dtype())) + ", " + session_.model().processor() +
+               ", context " + std::to_string(session_.model().context()) + ", loaded in " + time +
+               "; /help lists the commands");
 }
 
 /// A line, or several where all but the last end in a backslash.

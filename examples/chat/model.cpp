@@ -1,77 +1,19 @@
 #include "chat/model.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <random>
 #include <system_error>
 #include <tenon/io/checkpoint.hpp>
-#include <tenon/io/load.hpp>
 #include <tenon/io/model_config.hpp>
-#include <tenon/models/qwen2.hpp>
-#include <tenon/runtime/context.hpp>
-#include <utility>
 
 #include "chat/errors.hpp"
+#include "common/program.hpp"
 
 namespace chat {
 namespace {
 
-using tenon::Cpu;
-
-template <class T>
-class TypedModel final : public Model {
- public:
-  TypedModel(int threads, const std::filesystem::path& folder, std::int64_t context, const tenon::LoadOptions& loading)
-      : ctx_(threads),
-        model_(tenon::load_model<tenon::Qwen2<T, Cpu>>(ctx_, folder, loading)),
-        sequence_(ctx_, model_, context) {}
-
-  tenon::DType dtype() const override { return tenon::dtype_of<T>; }
-  int threads() const override { return ctx_.threads(); }
-  std::int64_t context() const override { return sequence_.capacity(); }
-
-  tenon::TextResult generate(const tenon::Tokenizer& tokenizer, std::span<const std::int64_t> prompt,
-                             const tenon::TextOptions& options, const tenon::TextCallback& on_text,
-                             const std::function<bool()>& go_on) override {
-    const auto& held = sequence_.ids();
-    const auto shared = std::mismatch(held.begin(), held.end(), prompt.begin(), prompt.end()).first - held.begin();
-    double seconds = 0;
-    if (go_on) {
-      // One token after each piece, which nobody sees: then the piece is in the cache.
-      tenon::GenerateOptions reading;
-      reading.sampling.greedy = true;
-      reading.sampling.log_probabilities = false;
-      reading.max_new_tokens = 1;
-      for (auto end = static_cast<std::size_t>(shared) + piece; end < prompt.size(); end += piece) {
-        if (!go_on()) return cancelled();
-        seconds += sequence_.generate(prompt.first(end), reading).prompt_seconds;
-      }
-      if (!go_on()) return cancelled();
-    }
-    auto result = tenon::generate_text(sequence_, tokenizer, prompt, options, on_text);
-    result.prompt_seconds += seconds;
-    result.reused_tokens = std::min<std::int64_t>(result.reused_tokens, shared);
-    return result;
-  }
-
- private:
-  static constexpr std::size_t piece = 256;
-
-  static tenon::TextResult cancelled() {
-    tenon::TextResult result;
-    result.finish_reason = tenon::FinishReason::cancelled;
-    return result;
-  }
-
-  tenon::Context<Cpu> ctx_;
-  tenon::Qwen2<T, Cpu> model_;
-  tenon::Sequence<tenon::Qwen2<T, Cpu>> sequence_;
-};
-
 tenon::DType chosen_dtype(const Options& options, const ModelFolder& folder) {
-  if (options.dtype == "f32") return tenon::DType::float32;
-  if (options.dtype == "f16") return tenon::DType::float16;
-  if (options.dtype == "bf16") return tenon::DType::bfloat16;
+  if (const auto named = program::named_dtype(options.dtype)) return *named;
   return tenon::checkpoint_dtype(folder.config, tenon::open_checkpoint(folder.path));
 }
 
@@ -147,17 +89,17 @@ tenon::TextOptions text_options(const Options& options, const ModelFolder& folde
   return result;
 }
 
-std::unique_ptr<Model> load_weights(const Options& options, const ModelFolder& folder, const Progress& progress) {
-  const tenon::LoadOptions loading{.prefault = static_cast<bool>(progress), .progress = progress};
-  const std::int64_t context = chosen_context(options, folder);
-  const int threads = options.threads;
-  switch (chosen_dtype(options, folder)) {
-    case tenon::DType::float16:
-      return std::make_unique<TypedModel<tenon::float16>>(threads, folder.path, context, loading);
-    case tenon::DType::bfloat16:
-      return std::make_unique<TypedModel<tenon::bfloat16>>(threads, folder.path, context, loading);
-    default: return std::make_unique<TypedModel<float>>(threads, folder.path, context, loading);
-  }
+std::unique_ptr<Model> load_weights(const Options& options, const ModelFolder& folder,
+                                    const tenon::LoadProgress& progress) {
+  LoadRequest request{.folder = folder.path,
+                      .dtype = chosen_dtype(options, folder),
+                      .context = chosen_context(options, folder),
+                      .loading = {.prefault = false, .progress = progress}};
+#ifdef TENON_PROGRAM_CUDA
+  if (options.device.is_cuda()) return load_on_cuda(options.device.ordinal, request);
+#endif
+  request.loading.prefault = static_cast<bool>(progress);
+  return load_on_cpu(options.threads, request);
 }
 
 }  // namespace chat

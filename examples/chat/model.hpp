@@ -11,6 +11,7 @@
 #include <tenon/core/dtype.hpp>
 #include <tenon/generate/generate_text.hpp>
 #include <tenon/generate/generation_defaults.hpp>
+#include <tenon/io/load.hpp>
 #include <tenon/models/config.hpp>
 #include <tenon/text/chat_template.hpp>
 #include <tenon/text/tokenizer.hpp>
@@ -25,7 +26,8 @@ class Model {
   virtual ~Model() = default;
 
   virtual tenon::DType dtype() const = 0;
-  virtual int threads() const = 0;
+  /// What computes: "8 threads", or the name of a GPU.
+  virtual const std::string& processor() const = 0;
   /// Tokens that fit in the sequence.
   virtual std::int64_t context() const = 0;
   /// tenon::generate_text on the sequence: what it shares with the last prompt and answer is not read again. With
@@ -53,11 +55,21 @@ ModelFolder read_model_folder(const Options& options);
 /// How to generate: the command line before the model's own defaults before the program's.
 tenon::TextOptions text_options(const Options& options, const ModelFolder& folder);
 
-/// Told while the weights load: bytes done, and bytes in all.
-using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
+/// Loads the weights for the device that the options name: on the CPU mapped, and read when they are first used or,
+/// where `progress` is given, at once; on a GPU copied there. Throws tenon::Error, and UsageError for a --context that
+/// the model does not have.
+std::unique_ptr<Model> load_weights(const Options& options, const ModelFolder& folder,
+                                    const tenon::LoadProgress& progress);
 
-/// Loads the weights: mapped, and read when they are first used or, where `progress` is given, at once. Throws
-/// tenon::Error, and UsageError for a --context that the model does not have.
-std::unique_ptr<Model> load_weights(const Options& options, const ModelFolder& folder, const Progress& progress);
+/// What the loaders of the devices are asked for.
+struct LoadRequest {
+  std::filesystem::path folder;
+  tenon::DType dtype = tenon::DType::float32;
+  std::int64_t context = 0;
+  tenon::LoadOptions loading;
+};
+std::unique_ptr<Model> load_on_cpu(int threads, const LoadRequest& request);
+/// Only in builds with CUDA.
+std::unique_ptr<Model> load_on_cuda(int ordinal, const LoadRequest& request);
 
 }  // namespace chat

@@ -96,10 +96,10 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
 #else
   add("--model", model, "DIR", "Folder with config.json, *.safetensors and tokenizer.json");
 #endif
-  add("--device", device, "NAME", "Where to compute: cpu (default)");
+  add("--device", device, "NAME", program::device_help);
   add("--dtype", options.dtype, "NAME", "Compute in f32, f16, bf16 or auto (default: the type of the checkpoint)")
       ->check(one_of({"auto", "f32", "f16", "bf16"}));
-  add("--threads", options.threads, "N", "Threads to compute with; default: one for each physical core")
+  add("--threads", options.threads, "N", "Threads to compute with on the CPU; default: one for each physical core")
       ->transform(program::count_within<int>(1, tenon::Context<tenon::Cpu>::max_threads));
   add("--context", options.context, "N",
       "Most tokens of prompt and answer together;\ndefault: what the model allows, but at most 8192")
@@ -145,7 +145,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
       "\nExamples:\n"
       "  chat                                            talk to the small model\n"
       "  chat --prompt \"Tell me a story.\" --greedy       one answer, the same every time\n"
-      "  chat --model Qwen2.5-0.5B-Instruct --dtype bf16\n"
+      "  chat --model Qwen2.5-0.5B-Instruct --dtype bf16\n" +
+      std::string(program::has_cuda ? "  chat --model Qwen2.5-7B-Instruct --device cuda\n" : "") +
       "  git diff | chat --model Qwen2.5-7B-Instruct --system \"Write a commit message.\"\n\n"
       "Exit codes: 0 success, 1 failure, 2 wrong use.");
 
@@ -162,7 +163,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
     throw UsageError(program::parse_problem(error) + " (see --help)");
   }
 
-  if (const std::string problem = program::device_problem(device); !problem.empty()) throw UsageError(problem);
+  if (const std::string problem = program::read_device(device, options.device); !problem.empty())
+    throw UsageError(problem);
   if (options.raw && options.system) throw UsageError("--raw and --system exclude each other");
   if (options.raw && options.chat_template) throw UsageError("--raw and --chat-template exclude each other");
   if (model.empty()) throw UsageError("--model DIR is missing: the folder of a Qwen2 checkpoint");

@@ -7,11 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "common/device.hpp"
+
 namespace chat {
 
 /// What the user asked for. An empty optional means: as the model's own files say, or the program's default.
 struct Options {
   std::filesystem::path model;
+  program::Device device;
   std::string dtype = "auto";
   std::optional<std::string> chat_template;
 

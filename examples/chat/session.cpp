@@ -11,7 +11,7 @@ namespace chat {
 Session::Session(const Options& options) : options_(options), folder_(read_model_folder(options)) {
   text_options_ = text_options(options_, folder_);
   ProgressBar bar;
-  Progress progress;
+  tenon::LoadProgress progress;
   if (bar.enabled()) progress = [&bar](std::int64_t done, std::int64_t total) { bar.update(done, total); };
   model_ = load_weights(options_, folder_, progress);
   load_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
@@ -52,8 +52,9 @@ std::string Session::stats(const tenon::TextResult& result) const {
                 result.generate_seconds, rate(generated, result.generate_seconds),
                 std::string(tenon::finish_reason_name(result.finish_reason)).c_str());
   const bool greedy = text_options_.sampling.is_greedy();
-  return text + (greedy ? std::string("greedy\n")
-                        : "seed " + std::to_string(text_options_.sampling.seed + answers_ - 1) + "\n");
+  const std::string choice = greedy ? "greedy" : "seed " + std::to_string(text_options_.sampling.seed + answers_ - 1);
+  return text + choice + "\nmodel: " + std::string(tenon::dtype_name(model_->dtype())) + ", " + model_->processor() +
+         "\n";
 }
 
 std::string Session::context_advice() const {

@@ -37,7 +37,7 @@ class Session {
   tenon::TextResult answer(const std::vector<std::int64_t>& prompt, const tenon::TextCallback& on_text,
                            const std::function<bool()>& go_on = {});
 
-  /// Speed and seed of an answer, in two lines.
+  /// Speed and seed of an answer, and what computed it, in three lines.
   std::string stats(const tenon::TextResult& result) const;
 
   /// What helps where the context is full, in half a sentence.

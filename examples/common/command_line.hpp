@@ -1,29 +1,15 @@
 // Reading the command lines of chat, verify and llm. Numbers are decimal, with nothing before or after them.
 #pragma once
 
-#include <charconv>
 #include <cmath>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include <CLI/CLI.hpp>
 
+#include "common/program.hpp"
+
 namespace program {
-
-/// Whether the whole text is one number, which goes to `value`.
-template <class T>
-bool read_number(std::string_view text, T& value) {
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, value);
-  return parsed.ec == std::errc() && parsed.ptr == end;
-}
-
-/// The text in quotes, or how it begins.
-inline std::string in_quotes(std::string_view text) {
-  constexpr std::size_t longest = 40;
-  return text.size() <= longest ? "'" + std::string(text) + "'" : "'" + std::string(text.substr(0, longest)) + "…'";
-}
 
 /// A check for CLI11: the number must be finite and within [low, high], or above `low` where `open`.
 inline CLI::Validator number_within(double low, double high, const std::string& allowed, bool open = false) {

@@ -1,6 +1,8 @@
 // What the command lines of chat, verify and llm have in common.
 #pragma once
 
+#include <charconv>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -8,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include <tenon/core/dtype.hpp>
 #include <tenon/core/error.hpp>
@@ -21,11 +24,18 @@ inline std::string version_text(const std::string& name) {
          std::to_string(TENON_VERSION_PATCH);
 }
 
-/// What is wrong with the value of --device; empty for nothing.
-inline std::string device_problem(const std::string& device) {
-  if (device == "cpu") return {};
-  if (device == "cuda") return "--device cuda: this build has no CUDA; the device is cpu";
-  return "--device '" + device + "' is not a device of this build; the device is cpu";
+/// Whether the whole text is one number, which goes to `value`.
+template <class T>
+bool read_number(std::string_view text, T& value) {
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  return parsed.ec == std::errc() && parsed.ptr == end;
+}
+
+/// The text in quotes, or how it begins.
+inline std::string in_quotes(std::string_view text) {
+  constexpr std::size_t longest = 40;
+  return text.size() <= longest ? "'" + std::string(text) + "'" : "'" + std::string(text.substr(0, longest)) + "…'";
 }
 
 /// The type that --dtype names; empty for "auto".

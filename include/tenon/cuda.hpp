@@ -4,8 +4,16 @@
 
 #include <tenon/cuda/context.hpp>
 #include <tenon/cuda/copy.hpp>
+#include <tenon/cuda/decode_attention.hpp>
+#include <tenon/cuda/decode_embedding.hpp>
+#include <tenon/cuda/decode_linear.hpp>
 #include <tenon/cuda/error.hpp>
+#include <tenon/cuda/graph.hpp>
 #include <tenon/cuda/runtime.hpp>
 #include <tenon/cuda/strided.hpp>
+#include <tenon/cuda/token_sampler.hpp>
 #include <tenon/cuda/toolkit.hpp>
+#include <tenon/cuda/uploader.hpp>
+#include <tenon/generate/token_loop_cuda.hpp>
+#include <tenon/models/decode_step_cuda.hpp>
 #include <tenon/tenon.hpp>

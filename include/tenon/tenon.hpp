@@ -35,6 +35,7 @@
 #include <tenon/runtime/simd_level.hpp>
 #include <tenon/runtime/thread_pool.hpp>
 #include <tenon/runtime/topology.hpp>
+#include <tenon/runtime/uploader.hpp>
 #include <tenon/runtime/workspace.hpp>
 #include <tenon/tensor/any_tensor.hpp>
 #include <tenon/tensor/copy.hpp>

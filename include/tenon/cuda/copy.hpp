@@ -30,8 +30,8 @@ template <std::same_as<Cuda> Device>
 void fill_strided(Context<Device>& ctx, const StridedView& to, const void* value);
 
 /// Copies bytes to or from the device; returns when `from` may be changed and what came to the CPU may be read.
-inline void copy_bytes(Context<Cuda>& ctx, std::byte* to, const std::byte* from, std::size_t bytes, DeviceKind to_device,
-                       DeviceKind from_device) {
+inline void copy_bytes(Context<Cuda>& ctx, std::byte* to, const std::byte* from, std::size_t bytes,
+                       DeviceKind to_device, DeviceKind from_device) {
   if (bytes == 0) return;
   const auto device = ctx.activate();
   const cudaMemcpyKind kind = to_device == DeviceKind::cpu     ? cudaMemcpyDeviceToHost
@@ -91,8 +91,8 @@ requires(!std::is_const_v<T>) void copy(Context<Cuda>& ctx, View<T, Rank, Cuda> 
                          "a copy to the device");
       // From pageable memory the call returns when the source is read; from pinned memory it does not wait.
       cudaPointerAttributes attributes{};
-      const bool pinned = cudaPointerGetAttributes(&attributes, src.data()) == cudaSuccess &&
-                          attributes.type == cudaMemoryTypeHost;
+      const bool pinned =
+          cudaPointerGetAttributes(&attributes, src.data()) == cudaSuccess && attributes.type == cudaMemoryTypeHost;
       static_cast<void>(cudaGetLastError());
       if (pinned) ctx.synchronize();
       return;

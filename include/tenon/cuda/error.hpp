@@ -30,8 +30,8 @@ namespace detail {
     case cudaErrorMemoryAllocation: throw Error("cuda: the device has not enough free memory" + during);
     default: break;
   }
-  throw DeviceError("cuda: " + std::string(what) + ": " + cudaGetErrorString(status) + " (" +
-                    cudaGetErrorName(status) + ")");
+  throw DeviceError("cuda: " + std::string(what) + ": " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) +
+                    ")");
 }
 
 inline void check_cuda(cudaError_t status, std::string_view what) {

@@ -2,7 +2,8 @@
 #pragma once
 
 #ifndef __CUDACC__
-#error "tenon/cuda/*.cuh needs nvcc: include it from a .cu file, or include <tenon/cuda.hpp> and link tenon::cuda_kernels"
+#error \
+    "tenon/cuda/*.cuh needs nvcc: include it from a .cu file, or include <tenon/cuda.hpp> and link tenon::cuda_kernels"
 #endif
 
 #include <cstddef>
@@ -32,7 +33,8 @@ struct LaunchShape {
 template <class Kernel>
 bool waits_for_previous(Kernel* kernel) {
   cudaFuncAttributes attributes{};
-  check_cuda(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)), "reading a kernel's attributes");
+  check_cuda(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)),
+             "reading a kernel's attributes");
   return attributes.ptxVersion >= 90 && attributes.binaryVersion >= 90;
 }
 

@@ -3,7 +3,8 @@
 #pragma once
 
 #ifndef __CUDACC__
-#error "tenon/cuda/*.cuh needs nvcc: include it from a .cu file, or include <tenon/cuda.hpp> and link tenon::cuda_kernels"
+#error \
+    "tenon/cuda/*.cuh needs nvcc: include it from a .cu file, or include <tenon/cuda.hpp> and link tenon::cuda_kernels"
 #endif
 
 #include <cuda_bf16.h>

@@ -160,12 +160,7 @@ class Sampler {
   bool top_k_on(const Row& row) const noexcept { return options_.top_k > 0 && options_.top_k < row.size; }
   bool filters(const Row& row) const noexcept { return top_k_on(row) || options_.top_p < 1 || options_.min_p > 0; }
 
-  /// 1 / temperature, kept away from infinity and zero, because 0 * infinity is NaN. With the upper bound any logit but
-  /// the largest is still out of reach; with the lower one -inf, and a distance beyond float, still get the weight 0.
-  float scale() const noexcept {
-    constexpr auto least = static_cast<double>(std::numeric_limits<float>::min());
-    return static_cast<float>(std::clamp(1.0 / options_.temperature, least, 1e30));
-  }
+  float scale() const noexcept { return detail::sampling_scale(options_.temperature); }
 
   /// Fills weights_ for the whole row and returns their sum.
   double weigh(const Row& row) {

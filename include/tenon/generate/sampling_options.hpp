@@ -1,8 +1,10 @@
 // How the next token is chosen from the logits.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include <tenon/core/config.hpp>
@@ -75,4 +77,14 @@ struct SamplingOptions {
   }
 };
 
+namespace detail {
+
+/// 1 / temperature, kept away from infinity and zero, because 0 * infinity is NaN. With the upper bound any logit but the
+/// largest is still out of reach; with the lower one -inf, and a distance beyond float, still get the weight 0.
+inline float sampling_scale(double temperature) noexcept {
+  constexpr auto least = static_cast<double>(std::numeric_limits<float>::min());
+  return static_cast<float>(std::clamp(1.0 / temperature, least, 1e30));
+}
+
+}  // namespace detail
 TENON_NAMESPACE_END

@@ -15,7 +15,7 @@
 #include <tenon/core/error.hpp>
 #include <tenon/generate/sampler.hpp>
 #include <tenon/generate/stop.hpp>
-#include <tenon/tensor/create.hpp>
+#include <tenon/generate/token_loop.hpp>
 
 TENON_NAMESPACE_BEGIN
 
@@ -64,17 +64,17 @@ class Sequence {
 
   /// `capacity`: tokens that fit, 0 meaning the model's max_position_embeddings. Throws ValueError as KvCache does.
   Sequence(Context<Device>& ctx, const Model& model, std::int64_t capacity = 0)
-      : ctx_(ctx), model_(model), cache_(model.make_cache(ctx, capacity)) {}
+      : model_(model), loop_(ctx, model, capacity) {}
   Sequence(Context<Device>& ctx, const Model&& model, std::int64_t capacity = 0) = delete;  // it would not outlive this
 
   [[nodiscard]] const Model& model() const noexcept { return model_; }
   /// The ids whose keys and values the cache holds.
   [[nodiscard]] const std::vector<std::int64_t>& ids() const noexcept { return ids_; }
-  [[nodiscard]] std::int64_t capacity() const noexcept { return cache_.capacity(); }
+  [[nodiscard]] std::int64_t capacity() const noexcept { return loop_.cache().capacity(); }
 
   /// Forgets every id from position `length` on. Throws ValueError as KvCache does.
   void truncate(std::int64_t length) {
-    cache_.truncate(length);
+    loop_.truncate(length);
     ids_.resize(static_cast<std::size_t>(length));
   }
 
@@ -87,17 +87,9 @@ class Sequence {
                           const TokenCallback& on_token = {});
 
  private:
-  void feed(std::span<const std::int64_t> tokens) {
-    if (logits_.empty()) logits_ = empty<float>(ctx_, {1, model_.config().vocab_size});
-    model_.forward(ctx_, cache_, tokens, logits_);
-    ids_.insert(ids_.end(), tokens.begin(), tokens.end());
-  }
-
-  Context<Device>& ctx_;
   const Model& model_;
-  typename Model::Cache cache_;
+  detail::TokenLoop<Model> loop_;
   std::vector<std::int64_t> ids_;
-  Tensor<float, 2, Device> logits_;  // (1, vocab_size)
 };
 
 template <class Model>
@@ -116,8 +108,7 @@ GenerateResult Sequence<Model>::generate(std::span<const std::int64_t> prompt, c
   if (options.max_new_tokens < 0) {
     throw ValueError("max_new_tokens is " + std::to_string(options.max_new_tokens) + ", not 0 or more");
   }
-  Sampler sampler(options.sampling);
-  sampler.observe(prompt);
+  loop_.start(options.sampling, prompt);
 
   GenerateResult result;
   result.prompt_tokens = prompt_tokens;
@@ -125,13 +116,16 @@ GenerateResult Sequence<Model>::generate(std::span<const std::int64_t> prompt, c
   result.reused_tokens = std::min<std::int64_t>(shared, prompt_tokens - 1);  // the last id must be read for its logits
   truncate(result.reused_tokens);
   const auto prompt_start = Clock::now();
-  feed(prompt.subspan(static_cast<std::size_t>(result.reused_tokens)));
+  const auto unread = prompt.subspan(static_cast<std::size_t>(result.reused_tokens));
+  loop_.read(unread);
+  ids_.insert(ids_.end(), unread.begin(), unread.end());
   result.prompt_seconds = seconds_since(prompt_start);
 
   const auto generate_start = Clock::now();
   while (true) {
-    const Sample sample =
-        sampler.sample(std::span<const float>(logits_.data(), static_cast<std::size_t>(logits_.numel())));
+    const auto chosen = static_cast<std::int64_t>(result.ids.size()) + 1;
+    const bool is_last = chosen == options.max_new_tokens || loop_.cache().length() == capacity();
+    const Sample sample = loop_.choose(!is_last);
     result.ids.push_back(sample.id);
     result.log_probabilities.push_back(sample.log_probability);
     if (options.stop_ids.contains(sample.id)) {
@@ -142,12 +136,12 @@ GenerateResult Sequence<Model>::generate(std::span<const std::int64_t> prompt, c
       result.finish_reason = FinishReason::cancelled;
       break;
     }
-    const auto generated = static_cast<std::int64_t>(result.ids.size());
-    if (generated == options.max_new_tokens || cache_.length() == cache_.capacity()) {
+    if (is_last) {
       result.finish_reason = FinishReason::length;
       break;
     }
-    feed(std::span<const std::int64_t>(&result.ids.back(), 1));
+    loop_.append(sample);
+    ids_.push_back(sample.id);
   }
   result.generate_seconds = seconds_since(generate_start);
   return result;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -16,13 +17,10 @@
 
 TENON_NAMESPACE_BEGIN
 
-/// Called while a model loads: bytes done, and bytes in all.
-using LoadProgress = std::function<void(std::int64_t done, std::int64_t total)>;
-
 /// How to load.
 struct LoadOptions {
   /// Read every page of the weights now instead of when it is first used, so that the first answer is not slowed by the
-  /// disk. Costs the time of reading the files.
+  /// disk. Costs the time of reading the files. A model on a GPU is read at once anyway.
   bool prefault = false;
   LoadProgress progress;
 };
@@ -80,7 +78,11 @@ template <class Model>
   }
   const Checkpoint checkpoint = open_checkpoint(folder);
   try {
-    return Model(ctx, std::move(config), read_weights(checkpoint, options));
+    if constexpr (std::same_as<typename Model::device_type, Cpu>) {
+      return Model(ctx, std::move(config), read_weights(checkpoint, options));
+    } else {
+      return Model(ctx, std::move(config), read_weights(checkpoint), options.progress);  // copying reads every page
+    }
   } catch (const FormatError& error) {
     throw FormatError("'" + folder.string() + "': " + error.what());
   } catch (const DTypeError& error) {

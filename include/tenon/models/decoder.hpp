@@ -6,7 +6,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
-#include <optional>
+#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,12 +18,15 @@
 #include <tenon/models/config.hpp>
 #include <tenon/models/kv_cache.hpp>
 #include <tenon/models/weights.hpp>
-#include <tenon/ops/add.hpp>
+#include <tenon/ops/add_rms_norm.hpp>
 #include <tenon/ops/rms_norm.hpp>
 #include <tenon/ops/rope.hpp>
+#include <tenon/ops/rope_append.hpp>
 #include <tenon/ops/self_attention.hpp>
 #include <tenon/ops/swiglu.hpp>
 #include <tenon/runtime/context.hpp>
+#include <tenon/runtime/uploader.hpp>
+#include <tenon/tensor/copy.hpp>
 
 TENON_NAMESPACE_BEGIN
 
@@ -42,6 +45,17 @@ inline ModelConfig expect_model_type(ModelConfig config, std::string_view model_
 template <class T, DeviceTag Device>
 using HiddenStateObserver = std::function<void(std::int64_t index, View<const T, 2, Device> hidden)>;
 
+/// The weights of one transformer block.
+template <class T, DeviceTag Device>
+struct DecoderLayer {
+  Tensor<const T, 1, Device> input_norm;           // (hidden)
+  JoinedWeight<T, Device> qkv_proj;                // ((heads + 2 kv heads) * head_dim, hidden): query, key, value
+  LinearWeight<T, Device> o_proj;                  // (hidden, heads * head_dim)
+  Tensor<const T, 1, Device> post_attention_norm;  // (hidden)
+  JoinedWeight<T, Device> gate_up_proj;            // (2 intermediate, hidden): gate, up
+  LinearWeight<T, Device> down_proj;               // (hidden, intermediate)
+};
+
 /// A causal language model with computations in T. Const after construction: any number of threads may call it at once,
 /// each with its own context and cache.
 template <class T, DeviceTag Device>
@@ -51,12 +65,18 @@ class Decoder {
   using device_type = Device;
   using Cache = KvCache<T, Device>;
 
-  /// Binds every parameter to exactly one weight. Weights that need no conversion are shared with the map, not copied.
-  /// Throws FormatError or DTypeError that names the tensor: missing, superfluous, of another shape, or an output
-  /// projection of zeros only.
-  Decoder(Context<Device>& ctx, ModelConfig config, WeightMap weights);
+  /// Binds every parameter to exactly one weight. On the CPU weights that need no conversion are shared with the map, not
+  /// copied; to a GPU all are copied, which `progress` is told of. Throws FormatError or DTypeError that names the tensor:
+  /// missing, superfluous, of another shape, or an output projection of zeros only; Error where memory is short.
+  Decoder(Context<Device>& ctx, ModelConfig config, WeightMap weights, const LoadProgress& progress = {});
 
   [[nodiscard]] const ModelConfig& config() const noexcept { return config_; }
+
+  // The weights, for code that runs the layers in another way than forward does.
+  [[nodiscard]] const LinearWeight<T, Device>& embed_tokens() const noexcept { return embed_tokens_; }
+  [[nodiscard]] const std::vector<DecoderLayer<T, Device>>& layers() const noexcept { return layers_; }
+  [[nodiscard]] const Tensor<const T, 1, Device>& norm() const noexcept { return norm_; }
+  [[nodiscard]] const LinearWeight<T, Device>& lm_head() const noexcept { return lm_head_; }
 
   /// A cache for one sequence; `capacity` 0 means max_position_embeddings.
   [[nodiscard]] Cache make_cache(Context<Device>& ctx, std::int64_t capacity = 0) const {
@@ -85,90 +105,79 @@ class Decoder {
 
   /// Most tokens that pass through the layers at once; longer prompts go in pieces, which bounds scratch memory.
   /// Only an observer makes all tokens go at once.
-  static constexpr std::int64_t max_tokens_at_once = 1024;
+  static constexpr std::int64_t max_tokens_at_once = std::same_as<Device, Cpu> ? 1024 : 4096;
 
  private:
-  struct Layer {
-    Tensor<const T, 1, Device> input_norm;           // (hidden)
-    LinearWeight<T, Device> q_proj;                  // (heads * head_dim, hidden)
-    LinearWeight<T, Device> k_proj;                  // (kv heads * head_dim, hidden)
-    LinearWeight<T, Device> v_proj;                  // (kv heads * head_dim, hidden)
-    LinearWeight<T, Device> o_proj;                  // (hidden, heads * head_dim)
-    Tensor<const T, 1, Device> post_attention_norm;  // (hidden)
-    LinearWeight<T, Device> gate_proj;               // (intermediate, hidden)
-    LinearWeight<T, Device> up_proj;                 // (intermediate, hidden)
-    LinearWeight<T, Device> down_proj;               // (hidden, intermediate)
-  };
-
   void check_input(const Cache& cache, std::span<const std::int64_t> ids, const Sizes<2>& logits) const;
   void forward_piece(Context<Device>& ctx, Cache& cache, std::span<const std::int64_t> ids,
                      View<float, 2, Device> logits, const HiddenStateObserver<T, Device>& observer) const;
-  void attend(Context<Device>& ctx, const Cache& cache, std::int64_t layer, View<T, 3, Device> out,
-              View<const T, 3, Device> q) const;
-
   ModelConfig config_;
   LinearWeight<T, Device> embed_tokens_;  // (vocab, hidden)
-  std::vector<Layer> layers_;
+  std::vector<DecoderLayer<T, Device>> layers_;
   Tensor<const T, 1, Device> norm_;  // (hidden)
   LinearWeight<T, Device> lm_head_;  // (vocab, hidden); shares embed_tokens_ where tied
 };
 
 template <class T, DeviceTag Device>
-Decoder<T, Device>::Decoder(Context<Device>& ctx, ModelConfig config, WeightMap weights) : config_(std::move(config)) {
+Decoder<T, Device>::Decoder(Context<Device>& ctx, ModelConfig config, WeightMap weights, const LoadProgress& progress)
+    : config_(std::move(config)) {
   config_.validate();
+  Uploader<Device> uploader(ctx, detail::total_bytes(weights), progress);
   detail::WeightBinder binder(std::move(weights));
   const std::int64_t hidden = config_.hidden_size;
-  const auto projection = [&](const std::string& name, std::int64_t rows, std::int64_t columns, bool has_bias) {
-    const AnyTensor weight = binder.take(name + ".weight", {rows, columns});
-    if (!has_bias) return LinearWeight<T, Device>(ctx, weight);
-    const AnyTensor bias = binder.take(name + ".bias", {rows});
-    return LinearWeight<T, Device>(ctx, weight, &bias);
+  const auto part = [&](const std::string& name, std::int64_t rows, std::int64_t columns, bool has_bias) {
+    NamedWeight result{binder.take(name + ".weight", {rows, columns}), {}};
+    if (has_bias) result.bias = binder.take(name + ".bias", {rows});
+    return result;
   };
   const auto norm = [&](const std::string& name) {
-    return binder.take(name + ".weight", {hidden}).cast(ctx, dtype_of<T>).template as<const T, 1, Device>();
+    return uploader.template upload<T, 1>(binder.take(name + ".weight", {hidden}));
   };
 
-  AnyTensor embedding_table = binder.take("model.embed_tokens.weight", {config_.vocab_size, hidden});
-  embed_tokens_ = LinearWeight<T, Device>(ctx, embedding_table);
+  const NamedWeight embedding_table = part("model.embed_tokens", config_.vocab_size, hidden, false);
+  embed_tokens_ = LinearWeight<T, Device>(uploader, embedding_table);
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     const std::string prefix = "model.layers." + std::to_string(i) + ".";
     const std::string attention = prefix + "self_attn.";
     const std::string mlp = prefix + "mlp.";
-    Layer layer;
+    const std::int64_t query = config_.query_size();
+    const std::int64_t key_value = config_.key_value_size();
+    const std::int64_t intermediate = config_.intermediate_size;
+    DecoderLayer<T, Device> layer;
     layer.input_norm = norm(prefix + "input_layernorm");
-    layer.q_proj = projection(attention + "q_proj", config_.query_size(), hidden, config_.attention_bias);
-    layer.k_proj = projection(attention + "k_proj", config_.key_value_size(), hidden, config_.attention_bias);
-    layer.v_proj = projection(attention + "v_proj", config_.key_value_size(), hidden, config_.attention_bias);
-    layer.o_proj = projection(attention + "o_proj", hidden, config_.query_size(), config_.attention_output_bias);
+    const NamedWeight qkv[] = {part(attention + "q_proj", query, hidden, config_.attention_bias),
+                               part(attention + "k_proj", key_value, hidden, config_.attention_bias),
+                               part(attention + "v_proj", key_value, hidden, config_.attention_bias)};
+    layer.qkv_proj = JoinedWeight<T, Device>(uploader, qkv);
+    layer.o_proj = {uploader, part(attention + "o_proj", hidden, query, config_.attention_output_bias)};
     layer.post_attention_norm = norm(prefix + "post_attention_layernorm");
-    layer.gate_proj = projection(mlp + "gate_proj", config_.intermediate_size, hidden, config_.mlp_bias);
-    layer.up_proj = projection(mlp + "up_proj", config_.intermediate_size, hidden, config_.mlp_bias);
-    layer.down_proj = projection(mlp + "down_proj", hidden, config_.intermediate_size, config_.mlp_bias);
+    const NamedWeight gate_up[] = {part(mlp + "gate_proj", intermediate, hidden, config_.mlp_bias),
+                                   part(mlp + "up_proj", intermediate, hidden, config_.mlp_bias)};
+    layer.gate_up_proj = JoinedWeight<T, Device>(uploader, gate_up);
+    layer.down_proj = {uploader, part(mlp + "down_proj", hidden, intermediate, config_.mlp_bias)};
     layers_.push_back(std::move(layer));
   }
   norm_ = norm("model.norm");
 
   // A tied model shares the embedding, also where the file holds a copy under the name of the output projection.
-  AnyTensor output = embedding_table;
+  NamedWeight output = embedding_table;
   if (config_.tie_word_embeddings) {
     binder.drop("lm_head.weight");
     lm_head_ = embed_tokens_;
   } else {
-    output = binder.take("lm_head.weight", {config_.vocab_size, hidden});
-    lm_head_ = LinearWeight<T, Device>(ctx, output);
+    output = part("lm_head", config_.vocab_size, hidden, false);
+    lm_head_ = LinearWeight<T, Device>(uploader, output);
   }
-  if (!detail::any_nonzero(ctx, output)) throw FormatError("weights: the output projection holds zeros only");
+  if (!detail::any_nonzero(output.matrix)) throw FormatError("weights: the output projection holds zeros only");
   binder.finish();
+  uploader.finish();
 }
 
 template <class T, DeviceTag Device>
 std::int64_t Decoder<T, Device>::bytes_per_token() const noexcept {
   std::int64_t sum = lm_head_.bytes();
-  for (const Layer& layer : layers_) {
-    for (const auto* weight : {&layer.q_proj, &layer.k_proj, &layer.v_proj, &layer.o_proj, &layer.gate_proj,
-                               &layer.up_proj, &layer.down_proj}) {
-      sum += weight->bytes();
-    }
+  for (const DecoderLayer<T, Device>& layer : layers_) {
+    sum += layer.qkv_proj.bytes() + layer.o_proj.bytes() + layer.gate_up_proj.bytes() + layer.down_proj.bytes();
   }
   return sum;
 }
@@ -232,55 +241,57 @@ void Decoder<T, Device>::forward_piece(Context<Device>& ctx, Cache& cache, std::
   const auto activation = [&](std::int64_t columns) { return matrix(std::type_identity<T>{}, tokens, columns); };
   const auto by_head = [&](View<T, 2, Device> x, std::int64_t count) { return x.view({tokens, count, dim}); };
 
-  const View<std::int64_t, 1, Device> index(scope.template allocate<std::int64_t>(tokens), Sizes<1>{tokens});
-  const View<std::int64_t, 1, Device> positions(scope.template allocate<std::int64_t>(tokens), Sizes<1>{tokens});
-  for (std::int64_t t = 0; t < tokens; ++t) {
-    index(t) = ids[static_cast<std::size_t>(t)];
-    positions(t) = first + t;
-  }
+  std::vector<std::int64_t> rows(ids.begin(), ids.end());
+  rows.resize(static_cast<std::size_t>(2 * tokens));
+  std::iota(rows.begin() + tokens, rows.end(), first);
+  const View<std::int64_t, 2, Device> numbers = matrix(std::type_identity<std::int64_t>{}, 2, tokens);
+  copy(ctx, numbers, View<const std::int64_t, 2, Cpu>(rows.data(), numbers.sizes()));
+  const auto index = numbers.select(0, 0);
+  const auto positions = numbers.select(0, 1);
   const auto cos = matrix(std::type_identity<float>{}, tokens, dim / 2);
   const auto sin = matrix(std::type_identity<float>{}, tokens, dim / 2);
   rope_table(ctx, cos, sin, positions, config_.rope_theta);
 
+  const std::int64_t q_size = config_.query_size();
+  const std::int64_t kv_size = config_.key_value_size();
+  const std::int64_t intermediate = config_.intermediate_size;
   const auto x = activation(config_.hidden_size);       // the residual stream
-  const auto normed = activation(config_.hidden_size);  // and what norms and projections make of it
-  const auto q = activation(config_.query_size());
-  const auto attended = activation(config_.query_size());
-  const auto gate = activation(config_.intermediate_size);
-  const auto up = activation(config_.intermediate_size);
+  const auto normed = activation(config_.hidden_size);  // its norm, which projections read
+  const auto delta = activation(config_.hidden_size);   // what a block adds to it
+  const auto qkv = activation(q_size + 2 * kv_size);
+  const auto q = by_head(qkv.slice(1, 0, q_size), heads);
+  const auto k = by_head(qkv.slice(1, q_size, q_size + kv_size), kv_heads);
+  const auto v = by_head(qkv.slice(1, q_size + kv_size, q_size + 2 * kv_size), kv_heads);
+  const auto attended = activation(q_size);
+  const auto gate_up = activation(2 * intermediate);
+  const auto gate = gate_up.slice(1, 0, intermediate);
+  const auto up = gate_up.slice(1, intermediate, 2 * intermediate);
+  const auto activated = activation(intermediate);
+  const double scale = 1.0 / std::sqrt(static_cast<double>(dim));
+  const double eps = config_.rms_norm_eps;
 
   embed_tokens_.look_up(ctx, x, index);
   if (observer) observer(0, x);
+  rms_norm(ctx, normed, x, layers_.front().input_norm, eps);
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
-    const Layer& layer = layers_[static_cast<std::size_t>(i)];
-    const auto k = cache.keys(i, first, last).view({tokens, kv_heads * dim});  // written in place
-    const auto v = cache.values(i, first, last).view({tokens, kv_heads * dim});
+    const DecoderLayer<T, Device>& layer = layers_[static_cast<std::size_t>(i)];
+    const bool is_last = i + 1 == config_.num_hidden_layers;
+    const auto& next_norm = is_last ? norm_ : layers_[static_cast<std::size_t>(i) + 1].input_norm;
 
-    rms_norm(ctx, normed, x, layer.input_norm, config_.rms_norm_eps);
-    layer.q_proj.multiply(ctx, q, normed);
-    layer.k_proj.multiply(ctx, k, normed);
-    layer.v_proj.multiply(ctx, v, normed);
-    rope(ctx, by_head(q, heads), by_head(q, heads), cos, sin);
-    rope(ctx, by_head(k, kv_heads), by_head(k, kv_heads), cos, sin);
-    attend(ctx, cache, i, by_head(attended, heads), by_head(q, heads));
-    layer.o_proj.multiply(ctx, normed, attended);
-    add(ctx, x, x, normed);
+    layer.qkv_proj.multiply(ctx, qkv, normed);
+    rope_append(ctx, q, cache.keys(i, first, last), cache.values(i, first, last), q, k, v, cos, sin);
+    self_attention(ctx, by_head(attended, heads), q, cache.keys(i, 0, last), cache.values(i, 0, last), scale,
+                   config_.window_of_layer(i).value_or(0));
+    layer.o_proj.multiply(ctx, delta, attended);
+    add_rms_norm(ctx, x, normed, x, delta, layer.post_attention_norm, eps);
 
-    rms_norm(ctx, normed, x, layer.post_attention_norm, config_.rms_norm_eps);
-    layer.gate_proj.multiply(ctx, gate, normed);
-    layer.up_proj.multiply(ctx, up, normed);
-    swiglu(ctx, gate, gate, up);
-    layer.down_proj.multiply(ctx, normed, gate);
-    add(ctx, x, x, normed);
-    if (observer && i + 1 < config_.num_hidden_layers) observer(i + 1, x);
+    layer.gate_up_proj.multiply(ctx, gate_up, normed);
+    swiglu(ctx, activated, gate, up);
+    layer.down_proj.multiply(ctx, delta, activated);
+    add_rms_norm(ctx, x, normed, x, delta, next_norm, eps);
+    if (observer) observer(i + 1, is_last ? normed : x);
   }
 
-  const std::int64_t rows = observer ? tokens : logits.size(0);
-  if (rows > 0) {
-    const auto tail = normed.slice(0, tokens - rows, tokens);
-    rms_norm(ctx, tail, x.slice(0, tokens - rows, tokens), norm_, config_.rms_norm_eps);
-    if (observer) observer(config_.num_hidden_layers, normed);
-  }
   if (logits.size(0) > 0) {
     const auto tail = normed.slice(0, tokens - logits.size(0), tokens);
     if constexpr (std::same_as<T, float>) {
@@ -292,26 +303,6 @@ void Decoder<T, Device>::forward_piece(Context<Device>& ctx, Cache& cache, std::
     }
   }
   cache.commit(tokens);
-}
-
-template <class T, DeviceTag Device>
-void Decoder<T, Device>::attend(Context<Device>& ctx, const Cache& cache, std::int64_t layer, View<T, 3, Device> out,
-                                View<const T, 3, Device> q) const {
-  const std::int64_t tokens = q.size(0);
-  const std::int64_t first = cache.length();
-  const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
-  const std::optional<std::int64_t> window = config_.window_of_layer(layer);
-  if (!window || first + tokens <= *window) {
-    self_attention(ctx, out, q, cache.keys(layer, 0, first + tokens), cache.values(layer, 0, first + tokens), scale);
-    return;
-  }
-  // A window of W holds the query itself and the W - 1 positions before it: another range of keys for each query.
-  for (std::int64_t t = 0; t < tokens; ++t) {
-    const std::int64_t end = first + t + 1;
-    const std::int64_t begin = std::max<std::int64_t>(0, end - *window);
-    self_attention(ctx, out.slice(0, t, t + 1), q.slice(0, t, t + 1), cache.keys(layer, begin, end),
-                   cache.values(layer, begin, end), scale);
-  }
 }
 
 TENON_NAMESPACE_END

@@ -16,8 +16,9 @@ class Qwen2 : public Decoder<T, Device> {
   static constexpr std::string_view model_type = "qwen2";
 
   /// Throws FormatError where the configuration is of another model type; otherwise as Decoder.
-  Qwen2(Context<Device>& ctx, ModelConfig config, WeightMap weights)
-      : Decoder<T, Device>(ctx, detail::expect_model_type(std::move(config), model_type), std::move(weights)) {}
+  Qwen2(Context<Device>& ctx, ModelConfig config, WeightMap weights, const LoadProgress& progress = {})
+      : Decoder<T, Device>(ctx, detail::expect_model_type(std::move(config), model_type), std::move(weights),
+                           progress) {}
 };
 
 TENON_NAMESPACE_END

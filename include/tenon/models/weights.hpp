@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -17,12 +18,19 @@
 #include <tenon/core/error.hpp>
 #include <tenon/ops/embedding.hpp>
 #include <tenon/ops/linear.hpp>
+#include <tenon/runtime/uploader.hpp>
 #include <tenon/tensor/any_tensor.hpp>
 
 TENON_NAMESPACE_BEGIN
 
 /// Tensors by Hugging Face's parameter names ("model.layers.0.self_attn.q_proj.weight", …).
 using WeightMap = std::map<std::string, AnyTensor, std::less<>>;
+
+/// A matrix of a file and, where there is one, the bias that goes with it.
+struct NamedWeight {
+  AnyTensor matrix;
+  std::optional<AnyTensor> bias;
+};
 
 /// A weight matrix (rows = outputs, columns = inputs) with an optional bias, in whatever form it is kept. Const and
 /// shareable between threads once made.
@@ -43,19 +51,27 @@ class LinearWeight {
   LinearWeight() = default;
 
   /// Takes a matrix, and a vector where there is a bias; converts them where they cannot be used as they are.
-  LinearWeight(Context<Device>& ctx, const AnyTensor& weight, const AnyTensor* bias = nullptr) {
+  LinearWeight(Uploader<Device>& uploader, const NamedWeight& weight)
+      : LinearWeight(uploader, std::span<const NamedWeight>(&weight, 1)) {}
+
+  /// The same of several matrices with one number of columns, one below the other. On the CPU of one matrix only: there
+  /// matrices stay where they are.
+  LinearWeight(Uploader<Device>& uploader, std::span<const NamedWeight> parts) {
     if constexpr (std::same_as<T, float>) {
-      // A bias of another dtype than its matrix would have to be rounded to match: then both are widened instead.
-      const DType dtype = bias == nullptr || bias->dtype() == weight.dtype() ? weight.dtype() : DType::float32;
+      // Where dtypes differ, one would have to be rounded to match: then all are widened instead.
+      DType dtype = parts.front().matrix.dtype();
+      for (const NamedWeight& part : parts) {
+        if (part.matrix.dtype() != dtype || (part.bias && part.bias->dtype() != dtype)) dtype = DType::float32;
+      }
       if (dtype == DType::float16) {
-        set<float16>(ctx, weight, bias);
+        set<float16>(uploader, parts);
       } else if (dtype == DType::bfloat16) {
-        set<bfloat16>(ctx, weight, bias);
+        set<bfloat16>(uploader, parts);
       } else {
-        set<float>(ctx, weight, bias);
+        set<float>(uploader, parts);
       }
     } else {
-      set<T>(ctx, weight, bias);
+      set<T>(uploader, parts);
     }
   }
 
@@ -74,15 +90,22 @@ class LinearWeight {
     return rows() * columns() * static_cast<std::int64_t>(dtype_size(dtype()));
   }
 
-  /// out = in · weightᵀ + bias: in (m, columns), out (m, rows). See linear.
-  void multiply(Context<Device>& ctx, View<T, 2, Device> out, View<const T, 2, Device> in) const {
-    std::visit(
-        [&]<class W>(const Dense<W>& dense) {
+  /// Calls `visitor(matrix, bias)` with View<const W, 2, Device> and std::optional<View<const W, 1, Device>>, whatever W
+  /// is, and returns what it returns.
+  template <class Visitor>
+  decltype(auto) visit(Visitor&& visitor) const {
+    return std::visit(
+        [&]<class W>(const Dense<W>& dense) -> decltype(auto) {
           std::optional<View<const W, 1, Device>> bias;
           if (dense.bias) bias = *dense.bias;
-          linear(ctx, out, in, View<const W, 2, Device>(dense.weight), bias);
+          return visitor(View<const W, 2, Device>(dense.weight), bias);
         },
         form_);
+  }
+
+  /// out = in · weightᵀ + bias: in (m, columns), out (m, rows). See linear.
+  void multiply(Context<Device>& ctx, View<T, 2, Device> out, View<const T, 2, Device> in) const {
+    visit([&](const auto& matrix, const auto& bias) { linear(ctx, out, in, matrix, bias); });
   }
 
   /// out[i] = weight[index[i]]: index (n), out (n, columns). See embedding.
@@ -94,19 +117,64 @@ class LinearWeight {
 
  private:
   template <class W>
-  void set(Context<Device>& ctx, const AnyTensor& weight, const AnyTensor* bias) {
+  void set(Uploader<Device>& uploader, std::span<const NamedWeight> parts) {
     Dense<W> dense;
-    dense.weight = as_dtype<W, 2>(ctx, weight);
-    if (bias != nullptr) dense.bias = as_dtype<W, 1>(ctx, *bias);
+    if constexpr (std::same_as<Device, Cpu>) {
+      const NamedWeight& part = parts.front();
+      dense.weight = uploader.template upload<W, 2>(part.matrix);
+      if (part.bias) dense.bias = uploader.template upload<W, 1>(*part.bias);
+    } else {
+      std::vector<AnyTensor> matrices;
+      std::vector<AnyTensor> biases;
+      for (const NamedWeight& part : parts) {
+        matrices.push_back(part.matrix);
+        if (part.bias) biases.push_back(*part.bias);
+      }
+      dense.weight = uploader.template join<W, 2>(matrices);
+      if (!biases.empty()) dense.bias = uploader.template join<W, 1>(biases);
+    }
     form_ = std::move(dense);
   }
 
-  template <class W, std::size_t Rank>
-  static Tensor<const W, Rank, Device> as_dtype(Context<Device>& ctx, const AnyTensor& tensor) {
-    return tensor.cast(ctx, dtype_of<W>).template as<const W, Rank, Device>();
+  Form form_;
+};
+
+/// Matrices that multiply the same input: query, key and value; gate and up. On a GPU they lie below each other as one
+/// matrix and one product gives all results; on the CPU each stays where the file has it. Const and shareable once made.
+template <class T, DeviceTag Device>
+class JoinedWeight {
+ public:
+  JoinedWeight() = default;
+
+  /// All with the same number of columns, and either all with a bias or none.
+  JoinedWeight(Uploader<Device>& uploader, std::span<const NamedWeight> parts) {
+    if constexpr (std::same_as<Device, Cpu>) {
+      for (const NamedWeight& part : parts) matrices_.emplace_back(uploader, part);
+    } else {
+      matrices_.emplace_back(uploader, parts);
+    }
   }
 
-  Form form_;
+  /// What is multiplied at once.
+  [[nodiscard]] std::span<const LinearWeight<T, Device>> matrices() const noexcept { return matrices_; }
+  /// Bytes that one product reads.
+  [[nodiscard]] std::int64_t bytes() const noexcept {
+    std::int64_t sum = 0;
+    for (const auto& matrix : matrices_) sum += matrix.bytes();
+    return sum;
+  }
+
+  /// in (m, columns), out (m, rows of all together): the results of the parts beside each other.
+  void multiply(Context<Device>& ctx, View<T, 2, Device> out, View<const T, 2, Device> in) const {
+    std::int64_t column = 0;
+    for (const auto& matrix : matrices_) {
+      matrix.multiply(ctx, out.slice(1, column, column + matrix.rows()), in);
+      column += matrix.rows();
+    }
+  }
+
+ private:
+  std::vector<LinearWeight<T, Device>> matrices_;
 };
 
 namespace detail {
@@ -157,8 +225,15 @@ class WeightBinder {
   WeightMap weights_;
 };
 
-/// True if some element is not zero. Stops at the first, so a sound matrix costs one page.
-inline bool any_nonzero(Context<Cpu>& ctx, const AnyTensor& tensor) {
+inline std::int64_t total_bytes(const WeightMap& weights) {
+  std::int64_t sum = 0;
+  for (const auto& [name, tensor] : weights) sum += static_cast<std::int64_t>(tensor.nbytes());
+  return sum;
+}
+
+/// True if some element is not zero. Stops at the first, so a sound matrix costs one page. Elements on the CPU.
+inline bool any_nonzero(const AnyTensor& tensor) {
+  Context<Cpu> ctx(1);
   const AnyTensor flat = tensor.contiguous(ctx);
   const auto nonzero = [&]<class T>(std::type_identity<T>) {
     const auto* data = reinterpret_cast<const T*>(flat.data());

@@ -109,7 +109,7 @@ class Tensor : public View<T, Rank, Device> {
   /// The same elements on the device of `ctx`; shared where they are there already. From a GPU to the CPU: `cpu`.
   template <DeviceTag Target>
   requires(std::same_as<Target, Device> || std::same_as<Device, Cpu>)
-  [[nodiscard]] Tensor<T, Rank, Target> to(Context<Target>& ctx) const {
+      [[nodiscard]] Tensor<T, Rank, Target> to(Context<Target>& ctx) const {
     if constexpr (std::same_as<Target, Device>) {
       return *this;
     } else {
@@ -154,8 +154,7 @@ Tensor<U, Rank, Device> allocate_tensor_with(const Sizes<Rank>& sizes, Allocate&
 
 template <class U, std::size_t Rank, DeviceTag Device>
 Tensor<U, Rank, Device> allocate_tensor(Context<Device>& ctx, const Sizes<Rank>& sizes) {
-  return allocate_tensor_with<U, Rank, Device>(sizes,
-                                               [&](std::size_t bytes) { return allocate_storage(ctx, bytes); });
+  return allocate_tensor_with<U, Rank, Device>(sizes, [&](std::size_t bytes) { return allocate_storage(ctx, bytes); });
 }
 
 template <class U, std::size_t Rank>

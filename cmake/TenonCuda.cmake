@@ -1,48 +1,65 @@
-# The CUDA targets. tenon::cuda is for projects with .cu files, which then hold the kernels; tenon::cuda_kernels is a
-# static library of them, built in the project's own tree, for projects whose files are all .cpp.
+# The CUDA targets: tenon::cuda is for projects with .cu files, which then hold the kernels they use; tenon::cuda_kernels is
+# a static library of all of them, built in the project's own tree, for projects whose files are all .cpp. Both serve the
+# source tree and an installed tenon alike; the functions are called by CMakeLists.txt and tenonConfig.cmake.
 include_guard(GLOBAL)
 
-# The language is the project's to enable: enabling it in a subdirectory breaks the .cu targets of the parent.
-if(PROJECT_IS_TOP_LEVEL)
-  enable_language(CUDA)
-elseif(NOT CMAKE_CUDA_COMPILER)
-  message(
-    FATAL_ERROR
-      "TENON_ENABLE_CUDA is ON, but this project has not enabled CUDA: write project(${CMAKE_PROJECT_NAME} LANGUAGES CXX CUDA)")
-endif()
-if(NOT CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" OR CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.0)
-  message(FATAL_ERROR "tenon's CUDA kernels need nvcc 12.0 or later; "
-                      "this project has ${CMAKE_CUDA_COMPILER_ID} ${CMAKE_CUDA_COMPILER_VERSION}.")
-endif()
-find_package(CUDAToolkit 12.0 REQUIRED)
+# tenon_check_cuda(<variable>): sets it to what stands in the way, as the end of a sentence, or to nothing.
+function(tenon_check_cuda variable)
+  set(problem "")
+  if(NOT CMAKE_CUDA_COMPILER_LOADED)
+    string(CONCAT problem "this project has not enabled the language CUDA. Write:\n"
+                  "  project(${CMAKE_PROJECT_NAME} LANGUAGES CXX CUDA)\n")
+  elseif(NOT CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" OR CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.0)
+    string(CONCAT problem "tenon's kernels need nvcc 12.0 or later, and this project's compiler is "
+                  "${CMAKE_CUDA_COMPILER_ID} ${CMAKE_CUDA_COMPILER_VERSION}.")
+  endif()
+  set(${variable} "${problem}" PARENT_SCOPE)
+endfunction()
 
-if(PROJECT_IS_TOP_LEVEL)
-  file(GLOB_RECURSE _tenon_cuda_headers CONFIGURE_DEPENDS include/tenon/*.cuh)
-else()
-  file(GLOB_RECURSE _tenon_cuda_headers include/tenon/*.cuh)
-endif()
+# tenon_add_cuda_targets(<target of tenon's headers> <include folder>), after find_package(CUDAToolkit)
+#
+# TENON_CUDA_FAMILIES may name the families of include/tenon/cuda/instantiate that tenon::cuda_kernels holds, for projects
+# that build only what they call; empty means all.
+function(tenon_add_cuda_targets tenon include_dir)
+  if(TARGET tenon::cuda_kernels)
+    return()
+  endif()
+  add_library(tenon_cuda INTERFACE)
+  add_library(tenon::cuda ALIAS tenon_cuda)
+  # The runtime that CMake links to CUDA targets itself, so that a program has one: the static one unless told otherwise.
+  set(shared "$<STREQUAL:$<TARGET_PROPERTY:CUDA_RUNTIME_LIBRARY>,Shared>")
+  target_link_libraries(tenon_cuda INTERFACE ${tenon} "$<IF:${shared},CUDA::cudart,CUDA::cudart_static>" CUDA::cublasLt)
+  # cxx_std_20 does not reach nvcc, and CMake 3.25 knows no cuda_std_20. Sizes are std::array, whose operators nvcc leaves
+  # out of kernels, with no more than a warning, unless told that constexpr functions may be called there.
+  target_compile_options(tenon_cuda INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr>")
+  # Two shared libraries of a process may hold kernels for different architectures. The launchers are hidden; this keeps
+  # each library to its own copies of the inline functions that call them, too.
+  set(type "$<TARGET_PROPERTY:TYPE>")
+  set(library "$<OR:$<STREQUAL:${type},SHARED_LIBRARY>,$<STREQUAL:${type},MODULE_LIBRARY>>")
+  target_link_options(tenon_cuda INTERFACE "$<$<AND:$<PLATFORM_ID:Linux>,${library}>:LINKER:-Bsymbolic-functions>")
 
-add_library(tenon_cuda INTERFACE)
-add_library(tenon::cuda ALIAS tenon_cuda)
-set_target_properties(tenon_cuda PROPERTIES EXPORT_NAME cuda)
-target_sources(tenon_cuda INTERFACE FILE_SET HEADERS BASE_DIRS include FILES ${_tenon_cuda_headers})
-target_link_libraries(tenon_cuda INTERFACE tenon CUDA::cudart_static CUDA::cublasLt)
-# cxx_std_20 does not reach nvcc, and CMake 3.25 knows no cuda_std_20.
-target_compile_options(tenon_cuda INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>")
-
-# One translation unit for each family of operators, so that they build side by side.
-set(_tenon_cuda_sources "")
-file(GLOB _tenon_cuda_families RELATIVE "${PROJECT_SOURCE_DIR}/include/tenon/cuda/instantiate"
-     "${PROJECT_SOURCE_DIR}/include/tenon/cuda/instantiate/*.cuh")
-foreach(_family IN LISTS _tenon_cuda_families)
-  cmake_path(REPLACE_EXTENSION _family cu OUTPUT_VARIABLE _source)
-  set(_source "${CMAKE_CURRENT_BINARY_DIR}/tenon_cuda/${_source}")
-  file(CONFIGURE OUTPUT "${_source}" CONTENT "#include <tenon/cuda/instantiate/${_family}>\n" @ONLY)
-  list(APPEND _tenon_cuda_sources "${_source}")
-endforeach()
-add_library(tenon_cuda_kernels STATIC EXCLUDE_FROM_ALL ${_tenon_cuda_sources})
-add_library(tenon::cuda_kernels ALIAS tenon_cuda_kernels)
-target_link_libraries(tenon_cuda_kernels PUBLIC tenon_cuda)
-# Position independent, so that shared libraries may hold it too.
-set_target_properties(tenon_cuda_kernels PROPERTIES EXPORT_NAME cuda_kernels POSITION_INDEPENDENT_CODE ON
-                                                    CUDA_RUNTIME_LIBRARY Static)
+  # One translation unit for each family of operators, so that they build side by side.
+  file(GLOB families ${_tenon_watch} RELATIVE "${include_dir}/tenon/cuda/instantiate"
+       "${include_dir}/tenon/cuda/instantiate/*.cuh")
+  list(TRANSFORM families REPLACE "\\.cuh$" "")
+  foreach(family IN LISTS TENON_CUDA_FAMILIES)
+    if(NOT family IN_LIST families)
+      list(JOIN families " " known)
+      message(FATAL_ERROR "TENON_CUDA_FAMILIES names '${family}', which is none of ${known}.")
+    endif()
+  endforeach()
+  if(TENON_CUDA_FAMILIES)
+    set(families ${TENON_CUDA_FAMILIES})
+  endif()
+  set(sources "")
+  foreach(family IN LISTS families)
+    set(source "${CMAKE_CURRENT_BINARY_DIR}/tenon_cuda/${family}.cu")
+    file(CONFIGURE OUTPUT "${source}" CONTENT "#include <tenon/cuda/instantiate/${family}.cuh>\n" @ONLY)
+    list(APPEND sources "${source}")
+  endforeach()
+  add_library(tenon_cuda_kernels STATIC EXCLUDE_FROM_ALL ${sources})
+  add_library(tenon::cuda_kernels ALIAS tenon_cuda_kernels)
+  target_link_libraries(tenon_cuda_kernels PUBLIC tenon_cuda)
+  # Position independent, so that shared libraries may hold it too.
+  set_target_properties(tenon_cuda_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON)
+endfunction()

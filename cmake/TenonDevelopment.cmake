@@ -13,6 +13,10 @@ if(PROJECT_IS_TOP_LEVEL)
     set(CMAKE_CXX_COMPILER_LAUNCHER env "CCACHE_SLOPPINESS=pch_defines,time_macros" "${TENON_CCACHE}")
     set(_tenon_ccache TRUE)
   endif()
+  if(TENON_CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+    # By the files that were read, not by preprocessed text: that is the host's, and what only kernels see is not in it.
+    set(CMAKE_CUDA_COMPILER_LAUNCHER env CCACHE_DEPEND=1 "${TENON_CCACHE}")
+  endif()
 endif()
 
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
@@ -20,8 +24,18 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 
 add_library(tenon_warnings INTERFACE)
 target_compile_options(
-  tenon_warnings INTERFACE -Wall -Wextra -Wpedantic -Wconversion $<$<BOOL:${TENON_WARNINGS_AS_ERRORS}>:-Werror>
-                           $<$<AND:$<BOOL:${_tenon_ccache}>,$<CXX_COMPILER_ID:GNU>>:-fpch-preprocess>)
+  tenon_warnings
+  INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion>"
+            "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${TENON_WARNINGS_AS_ERRORS}>>:-Werror>"
+            "$<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<BOOL:${_tenon_ccache}>>:-fpch-preprocess>"
+            # Not -Wpedantic: what nvcc hands to the host compiler is not ISO C++.
+            "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>"
+            "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${TENON_WARNINGS_AS_ERRORS}>>:-Werror=all-warnings>")
+if(TENON_ENABLE_CUDA)
+  # Made before the settings above; projects that use tenon compile it with their own.
+  target_link_libraries(tenon_cuda_kernels PRIVATE tenon_warnings)
+  set_target_properties(tenon_cuda_kernels PROPERTIES CUDA_COMPILER_LAUNCHER "${CMAKE_CUDA_COMPILER_LAUNCHER}")
+endif()
 
 # The checkpoint that the programs use when no other is named, and the tests load.
 set(TENON_EXAMPLE_MODEL_DIR "${PROJECT_SOURCE_DIR}/examples/models/tiny-qwen2")

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Installs what is missing, configures, builds, and runs all tests. It may be called from any folder and needs no
 # standard input; a second call only does what changed. The last line is "N passed, N failed", with ", N skipped" where
-# tests were skipped.
+# tests were skipped. Where nvcc is (on PATH, in CUDACXX, or in /usr/local/cuda/bin), the Release build has the CUDA targets
+# and their tests, which skip themselves where there is no GPU.
 #
-#   tests/run.sh [--preset NAME | --asan | --tsan] [--jobs N] [ctest arguments]
+#   tests/run.sh [--preset NAME | --asan | --tsan] [--cuda | --no-cuda] [--jobs N] [ctest arguments]
 #
 #   --preset NAME   a preset of CMakePresets.json (release)
 #   --asan, --tsan  short for --preset asan, --preset tsan
+#   --cuda          fail where nvcc or a CUDA device is missing
+#   --no-cuda       build and test without CUDA
 #   --jobs N        processes for building and testing (all processors)
 #
 # For example: tests/run.sh -R tokenizer
@@ -19,6 +22,7 @@ wrong_use() {
 }
 
 preset=release
+cuda=auto
 jobs="$(nproc 2> /dev/null || getconf _NPROCESSORS_ONLN)"
 ctest_arguments=()
 while [ $# -gt 0 ]; do
@@ -28,12 +32,17 @@ while [ $# -gt 0 ]; do
     --jobs) jobs="$2" && shift ;;
     --asan) preset=asan ;;
     --tsan) preset=tsan ;;
+    --cuda) cuda=required ;;
+    --no-cuda) cuda=no ;;
     --help | -h) usage && exit 0 ;;
     *) ctest_arguments+=("$1") ;;
   esac
   shift
 done
 [[ "$jobs" =~ ^[1-9][0-9]*$ ]] || wrong_use "--jobs '$jobs' is not a positive number"
+case "$preset" in
+  asan | tsan) [ "$cuda" != required ] || wrong_use "--cuda does not go with --$preset" ;;
+esac
 
 exec < /dev/null
 root="$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd -P)"
@@ -58,11 +67,73 @@ stage="installing what is missing"
 sets=(tests)
 cmake/install_dependencies.sh "${sets[@]}"
 
+cache="build/$preset/CMakeCache.txt"
+cached() { grep -qs "^$1" "$cache"; }
+
+# --- CUDA: sets `options`, what CMake is to be told ---
+options=()
+note() { printf 'tests/run.sh: %s\n' "$*"; }
+
+nvcc=""
+find_nvcc() {
+  local candidate
+  for candidate in "${CUDACXX:-}" nvcc /usr/local/cuda/bin/nvcc; do
+    if [ -n "$candidate" ] && nvcc="$(command -v "$candidate")"; then return 0; fi
+  done
+  return 1
+}
+
+# Whether nvcc, the host compiler and the toolkit's libraries work together; the program says whether there is a device.
+build_probe() {
+  cat > build/cuda_probe.cu << 'end'
+#include <cstdio>
+#include <cublasLt.h>
+static_assert(CUDART_VERSION >= 12000 && __cplusplus >= 202002L);
+int main() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaSuccess && count > 0) return 0;
+  std::printf("there is no CUDA device: %s\n", cudaGetErrorString(status));
+  return 1;
+}
+end
+  "$nvcc" -std=c++20 -o build/cuda_probe build/cuda_probe.cu -Xlinker --as-needed -lcublasLt > build/cuda_probe.log 2>&1
+}
+
+if [ "$preset" = cuda ] && [ "$cuda" = auto ]; then cuda=build; fi
+case "$cuda:$preset" in
+  no:*) if cached TENON_ENABLE_CUDA:BOOL=ON; then options=(-DTENON_ENABLE_CUDA=OFF); fi ;;
+  required:* | build:* | auto:release)
+    stage="looking for nvcc and what it needs"
+    problem=""
+    if [ "$cuda" = required ] || ! cached TENON_ENABLE_CUDA:BOOL=ON; then
+      if ! find_nvcc; then
+        problem="nvcc is neither on PATH nor in CUDACXX nor in /usr/local/cuda/bin"
+      elif ! build_probe; then
+        problem="$nvcc cannot build a C++20 program with CUDA 12 or later and cuBLASLt (see build/cuda_probe.log)"
+      elif [ "$cuda" = required ]; then
+        stage="looking for a CUDA device"
+        build/cuda_probe || exit 1
+      fi
+      if [ -z "$problem" ]; then
+        cached TENON_ENABLE_CUDA:BOOL=ON || options=(-DTENON_ENABLE_CUDA=ON)
+        cached CMAKE_CUDA_COMPILER: || options+=("-DCMAKE_CUDA_COMPILER=$nvcc")
+      elif [ "$cuda" = auto ]; then
+        note "the CUDA tests are not built: $problem"
+      else
+        note "$problem"
+        exit 1
+      fi
+    fi
+    ;;
+esac
+
 stage="configuring"
-if [ ! -f "build/$preset/CMakeCache.txt" ]; then
-  generator=()
-  if [ -z "${CMAKE_GENERATOR:-}" ] && command -v ninja > /dev/null; then generator=(-G Ninja); fi
-  cmake --preset "$preset" ${generator[@]+"${generator[@]}"}
+if [ ! -f "$cache" ]; then
+  if [ -z "${CMAKE_GENERATOR:-}" ] && command -v ninja > /dev/null; then options+=(-G Ninja); fi
+  cmake --preset "$preset" ${options[@]+"${options[@]}"}
+elif [ ${#options[@]} -gt 0 ]; then
+  cmake --preset "$preset" "${options[@]}"
 fi
 stage="building"
 cmake --build --preset "$preset" --parallel "$jobs"

@@ -10,6 +10,7 @@
 #include <tenon/core/config.hpp>
 #include <tenon/core/device.hpp>
 #include <tenon/core/error.hpp>
+#include <tenon/cuda/cublas.hpp>
 #include <tenon/cuda/error.hpp>
 #include <tenon/cuda/runtime.hpp>
 #include <tenon/cuda/toolkit.hpp>
@@ -96,7 +97,7 @@ inline Storage<Cuda> allocate_device_block(const std::shared_ptr<DeviceMemory>& 
 
 }  // namespace detail
 
-/// What a call on an NVIDIA GPU needs: a device, a stream, a cuBLASLt handle and scratch memory.
+/// What a call on an NVIDIA GPU needs: a device, a stream, cuBLASLt and scratch memory.
 ///
 /// Calls put work into the stream and return before it is done; they follow each other in order, so results may be used
 /// in further calls at once. `synchronize` waits. Copies to the CPU wait by themselves. One context serves one thread at a
@@ -112,14 +113,13 @@ class Context<Cuda> {
   explicit Context(int ordinal = 0)
       : properties_(Runtime<Cuda>::properties(ordinal)),
         memory_(std::make_shared<detail::DeviceMemory>(ordinal)),
-        workspace_([this](std::size_t bytes) { return detail::allocate_device_block(memory_, bytes); }) {}
+        workspace_([this](std::size_t bytes) { return detail::allocate_device_block(memory_, bytes); }),
+        cublas_(std::size_t{properties_.compute_capability >= 90 ? 64u : 32u} << 20,
+                [this](std::size_t bytes) { return detail::allocate_device_block(memory_, bytes); }) {}
 
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
-  ~Context() {
-    static_cast<void>(cudaStreamSynchronize(stream()));
-    if (cublas_ != nullptr) static_cast<void>(cublasLtDestroy(cublas_));
-  }
+  ~Context() { static_cast<void>(cudaStreamSynchronize(stream())); }
 
   [[nodiscard]] int ordinal() const noexcept { return properties_.ordinal; }
   [[nodiscard]] const DeviceProperties& properties() const noexcept { return properties_; }
@@ -135,14 +135,8 @@ class Context<Cuda> {
   /// Makes the context's device current while the result lives. Operators do this by themselves.
   [[nodiscard]] detail::CurrentDevice activate() const { return detail::CurrentDevice(ordinal()); }
 
-  /// The cuBLASLt handle, made when first asked for.
-  [[nodiscard]] cublasLtHandle_t cublas() {
-    if (cublas_ == nullptr) {
-      const auto device = activate();
-      detail::check_cublas(cublasLtCreate(&cublas_), "starting cuBLASLt");
-    }
-    return cublas_;
-  }
+  /// cuBLASLt, with what it keeps from call to call.
+  [[nodiscard]] detail::CublasLt& cublas() noexcept { return cublas_; }
 
   /// Whether generation captures its step in a CUDA graph and replays it. On by default; the results are the same.
   [[nodiscard]] bool graphs() const noexcept { return graphs_; }
@@ -161,7 +155,7 @@ class Context<Cuda> {
   DeviceProperties properties_;
   std::shared_ptr<detail::DeviceMemory> memory_;
   BasicWorkspace<Cuda> workspace_;
-  cublasLtHandle_t cublas_ = nullptr;
+  detail::CublasLt cublas_;
   bool graphs_ = true;
   bool dependent_launch_ = true;
 };

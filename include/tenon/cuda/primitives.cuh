@@ -144,6 +144,88 @@ __device__ __forceinline__ C block_sum(C value, C* scratch) {
   return warp_sum(sum);
 }
 
+// Tensor cores and asynchronous copies, for compute capability 8.0 and later: kernels that use them are started only
+// where their code was built for that.
+
+/// An address in shared memory as the instructions below take it.
+__device__ __forceinline__ unsigned shared_address(const void* pointer) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+
+/// Copies 16 bytes to shared memory in the background, or writes zeros there where `valid` is false; then `from` is not
+/// read. Both addresses are multiples of 16.
+__device__ __forceinline__ void copy_async(unsigned to, const void* from, bool valid) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(to), "l"(__cvta_generic_to_global(from)), "r"(valid ? 16 : 0)
+               : "memory");
+#else
+  __trap();
+#endif
+}
+/// Ends a group of copies.
+__device__ __forceinline__ void commit_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+/// Waits for this thread's groups of copies but the last `Pending` ones. A barrier makes them visible to other threads.
+template <int Pending>
+__device__ __forceinline__ void wait_for_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+#endif
+}
+
+/// Four matrices of 8 x 8 elements of 2 bytes from shared memory. Lane 8 i + r gives the address of row r of matrix i;
+/// lane 4 r + c gets columns 2 c and 2 c + 1 of row r of each.
+__device__ __forceinline__ void load_matrices(unsigned (&to)[4], unsigned address) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+#else
+  __trap();
+#endif
+}
+/// The same of the transposed matrices: lane 4 c + r gets rows 2 r and 2 r + 1 of column c.
+__device__ __forceinline__ void load_matrices_transposed(unsigned (&to)[4], unsigned address) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+#else
+  __trap();
+#endif
+}
+
+/// c (16 x 8) += a (16 x 16) b (16 x 8) of a warp, sums in float. With r = lane / 4 and t = 2 (lane % 4), two elements
+/// that lie side by side in each word: a has (r, t), (r + 8, t), (r, t + 8), (r + 8, t + 8), b has rows t, t + 1 and then
+/// t + 8, t + 9 of column r, and c has (r, t), (r, t + 1), (r + 8, t), (r + 8, t + 1).
+template <class K>
+__device__ __forceinline__ void multiply_add(float (&c)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
+                                             unsigned b0, unsigned b1) {
+  static_assert(std::is_same_v<K, __half> || std::is_same_v<K, __nv_bfloat16>);
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (std::is_same_v<K, __half>) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+  } else {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+  }
+#else
+  __trap();
+#endif
+}
+
 }  // namespace detail
 TENON_HIDDEN_END
 TENON_NAMESPACE_END

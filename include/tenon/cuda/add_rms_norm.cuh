@@ -1,0 +1,41 @@
+// add_rms_norm on CUDA: one kernel, which keeps the sum in registers for the norm.
+#pragma once
+
+#include <type_traits>
+
+#include <tenon/cuda/rms_norm.cuh>
+#include <tenon/ops/add_rms_norm.hpp>
+
+TENON_NAMESPACE_BEGIN
+TENON_HIDDEN_BEGIN
+
+template <FloatElement T>
+void add_rms_norm(Context<Cuda>& ctx, View<T, 2, Cuda> sum, std::type_identity_t<View<T, 2, Cuda>> out,
+                  std::type_identity_t<View<const T, 2, Cuda>> a, std::type_identity_t<View<const T, 2, Cuda>> b,
+                  std::type_identity_t<View<const T, 1, Cuda>> weight, double eps) {
+  detail::check_add_rms_norm(sum.sizes(), out.sizes(), a.sizes(), b.sizes(), weight.sizes(), eps);
+  detail::check_output("add_rms_norm", "sum", sum.layout());
+  detail::check_output("add_rms_norm", "out", out.layout());
+  if (out.empty()) return;
+  detail::NormRows<detail::kernel_t<T>> r{};
+  r.out = detail::kernel_pointer(out.data());
+  r.in = detail::kernel_pointer(a.data());
+  r.weight = detail::kernel_pointer(weight.data());
+  r.sum = detail::kernel_pointer(sum.data());
+  r.b = detail::kernel_pointer(b.data());
+  r.rows = a.size(0);
+  r.dim = a.size(1);
+  r.out_row = out.stride(0);
+  r.out_column = out.stride(1);
+  r.in_row = a.stride(0);
+  r.in_column = a.stride(1);
+  r.sum_row = sum.stride(0);
+  r.sum_column = sum.stride(1);
+  r.b_row = b.stride(0);
+  r.b_column = b.stride(1);
+  r.weight_column = weight.stride(0);
+  detail::launch_norm<true>(ctx, "add_rms_norm", r, eps);
+}
+
+TENON_HIDDEN_END
+TENON_NAMESPACE_END

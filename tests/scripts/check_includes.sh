@@ -4,8 +4,11 @@
 #       core → tensor → runtime → ops → cpu | cuda → graph → models → io → text → generate,
 #     cpu and cuda never include each other, and ops/x.hpp reaches cpu/ only after the last line of its own code;
 #   - every include of tenon is written <tenon/...> and names a header that exists, and every header has #pragma once;
-#   - ring 1 (what <tenon/tenon.hpp> reaches) needs no library but Eigen, and reaches every public header of its
-#     folders; <tenon/text.hpp> reaches every public header; <tenon/cpu.hpp> reaches the CPU definitions;
+#   - ring 1 (what <tenon/tenon.hpp> reaches) needs no library but Eigen, never reaches cuda/, and reaches every public
+#     header of its folders; <tenon/text.hpp> reaches every public header; <tenon/cpu.hpp> reaches the CPU definitions;
+#   - ring 2 (cuda/*.hpp and what belongs to it elsewhere, *_cuda.hpp) needs no nvcc; <tenon/cuda.hpp> reaches all of it.
+#     Ring 3 (cuda/*.cuh) says so where nvcc is missing; <tenon/cuda.cuh> reaches all of it;
+#   - the CUDA toolkit is included by cuda/toolkit.hpp and cuda/primitives.cuh alone;
 #   - no header has more than 500 lines. The sizes are printed.
 # Public headers are those directly in a folder, but x_inl.hpp; deeper folders are details. cpu/reference.hpp is the
 # tests' oracle and is included by those who want it.
@@ -42,8 +45,8 @@ declare -A rank=([core]=1 [tensor]=2 [runtime]=3 [ops]=4 [cpu]=5 [cuda]=5 [graph
 ring1_exceptions=" generate/sampler.hpp generate/stop.hpp "
 
 for folder in "${!rank[@]}"; do
-  # The include tree keeps a place for cuda and graph, which this release does not have.
-  if [ ! -d "$folder" ] && [[ "$folder" != cuda && "$folder" != graph ]]; then fail "the folder $folder does not exist"; fi
+  # The include tree keeps a place for graph, which this release does not have.
+  if [ ! -d "$folder" ] && [ "$folder" != graph ]; then fail "the folder $folder does not exist"; fi
 done
 for header in "${headers[@]}"; do
   # x_inl.hpp is compiled once for each instruction set, foreach_level.hpp does that: both are meant to be included again.
@@ -61,6 +64,7 @@ while read -r from line to; do
     *) continue ;;
   esac
   [ -f "$to" ] || fail "$from:$line includes tenon/$to, which does not exist"
+  if [[ "$from" == *.hpp && "$to" == *.cuh ]]; then fail "$from:$line includes tenon/$to, which needs nvcc"; fi
   [[ "$from" == */* ]] || continue # an umbrella may include anything
   if [[ "$to" != */* ]]; then
     fail "$from:$line includes the umbrella tenon/$to"
@@ -100,7 +104,8 @@ public() { # public FOLDER...: the public headers of these folders
   local folder header
   for folder in "$@"; do
     for header in "${headers[@]}"; do
-      if [[ "$header" =~ ^$folder/[^/]+\.hpp$ && "$header" != *_inl.hpp && "$header" != cpu/reference.hpp ]]; then
+      if [[ "$header" =~ ^$folder/[^/]+\.hpp$ && "$header" != *_inl.hpp && "$header" != *_cuda.hpp &&
+        "$header" != cpu/reference.hpp ]]; then
         printf '%s\n' "$header"
       fi
     done
@@ -128,12 +133,43 @@ complete tenon.hpp "${ring1[@]}"
 complete cpu.hpp $(public cpu)
 complete text.hpp tenon.hpp "${ring1[@]}" $(public io text generate)
 
-# What ring 1 must not need, in whatever folder the header is.
+is_ring2() { [[ "$1" == cuda.hpp || "$1" == cuda/*.hpp || "$1" == */*_cuda.hpp ]]; }
+ring2=() ring3=()
+for header in "${headers[@]}"; do
+  if is_ring2 "$header"; then ring2+=("$header"); fi
+  if [[ "$header" =~ ^cuda/[^/]+\.cuh$ ]]; then ring3+=("$header"); fi
+done
+complete cuda.hpp tenon.hpp "${ring2[@]}"
+complete cuda.cuh "${ring3[@]}"
+
+# What ring 1, and text, must not need, in whatever folder the header is.
+for header in $({ reach tenon.hpp; reach text.hpp; printf '%s\n' "${ring1[@]}"; } | sort -u); do
+  if is_ring2 "$header" || [[ "$header" == *.cuh ]]; then fail "ring 1 reaches $header"; fi
+done
 mapfile -t ring1_all < <({ reach tenon.hpp; printf '%s\n' "${ring1[@]}"; } | sort -u)
 while read -r line; do
   fail "ring 1 header $line"
-done < <(grep -HnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*<(nlohmann/|pcre2|utf8proc|cuda|cublas|cudnn)' \
-  "${ring1_all[@]}" || true)
+done < <(grep -HnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*<(nlohmann/|pcre2|utf8proc)' "${ring1_all[@]}" || true)
+toolkit='cuda|cub/|cublas|cudnn|curand|cusparse|cusolver|cooperative_groups|driver_types|mma\.h|nccl|nvtx|nv/|thrust/|vector_types'
+while read -r line; do
+  case "$line" in cuda/toolkit.hpp:* | cuda/primitives.cuh:*) continue ;; esac
+  fail "$line: the CUDA toolkit is included by cuda/toolkit.hpp and cuda/primitives.cuh alone"
+done < <(grep -HnE "^[[:space:]]*#[[:space:]]*include[[:space:]]*[<\"]($toolkit)" "${headers[@]}" || true)
+
+# Kernels are seen in one shared library only, and a .cuh says what to do where nvcc is missing.
+for header in "${ring3[@]}"; do
+  if ! grep -q '^TENON_HIDDEN_BEGIN' "$header" || ! grep -q '^TENON_HIDDEN_END' "$header"; then
+    fail "$header does not hide its functions (TENON_HIDDEN_BEGIN, TENON_HIDDEN_END)"
+  fi
+done
+refusing=" $(grep -l '"tenon/cuda/\*.cuh needs nvcc' "${ring3[@]}" | tr '\n' ' ')"
+for header in cuda.cuh "${ring3[@]}"; do
+  refuses=no
+  for reached in $(reach "$header"); do
+    if [[ "$refusing" == *" $reached "* ]]; then refuses=yes; fi
+  done
+  if [ $refuses = no ]; then fail "$header has no #error for compilers other than nvcc, nor includes one that has"; fi
+done
 
 wc -l "${headers[@]}" | grep -v ' total$' | sort -n | awk '
   { lines[NR] = $1; name[NR] = $2; sum += $1 }

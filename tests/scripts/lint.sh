@@ -16,7 +16,7 @@ for argument in "$@"; do
   esac
 done
 
-mapfile -d '' -t sources < <(git ls-files -z -- '*.hpp' '*.cpp')
+mapfile -d '' -t sources < <(git ls-files -z -- '*.hpp' '*.cpp' '*.cuh' '*.cu')
 if [ ${#sources[@]} -eq 0 ]; then
   echo "lint: git names no sources in $PWD, so there is nothing to check" >&2
   exit 1

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# What the text of include/tenon/cuda/*.cuh shows of rules that no compiler checks and few runs break:
+#   - G6: nothing invites loads through the read-only cache (__restrict__, __ldg, ld.global.nc), which may be moved above
+#     the wait of a dependent launch; load_pack_once, for weights, is the one place with a cache hint;
+#   - G8: every kernel calls wait_for_previous(), and neither loads nor stores packs, nor uses atomics or barriers, before
+#     it: so any kernel may be launched with dependent = true. Weights may be loaded with load_pack_once;
+#   - no kernel lets the next one start by itself: a kernel's results are there when it ends and not before;
+#   - kernels are templates, so that two translation units may hold the same one, and none is declared extern;
+#   - sums have a fixed order: no atomic operation on floating-point numbers.
+#
+#   tests/scripts/check_kernels.sh [include folder]
+set -euo pipefail
+cd -- "${1:-$(dirname -- "${BASH_SOURCE[0]}")/../../include}/tenon"
+
+mapfile -t files < <(find . -name '*.cuh' | sed 's|^\./||' | sort)
+if [ ${#files[@]} -eq 0 ]; then
+  printf 'error: there are no .cuh files in %s\n' "$PWD"
+  exit 1
+fi
+
+awk '
+  function fail(what) { printf "error: %s\n", what; failures++ }
+  function count(text, regex) { return gsub(regex, "&", text) }
+
+  # End of the group that opens at text[at]: the position of what closes it, 0 if nothing does.
+  function closing(text, at, open, close_,   depth, i, c) {
+    for (i = at; i <= length(text); i++) {
+      c = substr(text, i, 1)
+      if (c == open) depth++
+      if (c == close_ && --depth == 0) return i
+    }
+    return 0
+  }
+
+  function check_kernels(file, text,   at, rest, brace, head, body, end, name, before, start) {
+    while ((at = index(text, "__global__")) > 0) {
+      before = substr(text, 1, at - 1)
+      rest = substr(text, at + length("__global__"))
+      brace = index(rest, "{")
+      if (brace == 0) { fail(file ": a kernel without a body"); return }
+      head = substr(rest, 1, brace - 1)
+      end = closing(rest, brace, "{", "}")
+      body = substr(rest, brace, end - brace + 1)
+      text = substr(rest, end + 1)
+      sub(/__launch_bounds__/, "", head)
+      name = "?"
+      if (match(head, /[A-Za-z_][A-Za-z_0-9]*_kernel[ \n]*\(/)) name = substr(head, RSTART, RLENGTH - 1)
+      if (name == "?") fail(file ": a kernel whose name does not end with _kernel: " substr(head, 1, 80))
+      if (head ~ /;/) { fail(file ": " name " is declared without a body"); continue }
+      kernels++
+      # What follows the last end of a definition before the kernel: its template header.
+      start = before
+      while (match(start, /[;}]/)) start = substr(start, RSTART + 1)
+      if (start !~ /template[ \n]*</) fail(file ": " name " is no template")
+      if (!match(body, /wait_for_previous\(\)/)) { fail(file ": " name " does not call wait_for_previous()"); continue }
+      before = substr(body, 1, RSTART - 1)
+      if (before ~ /(load_pack<|store_pack|atomic|__sync)/) fail(file ": " name " uses memory before wait_for_previous()")
+    }
+  }
+
+  function check_file(file, text,   rest, line) {
+    if (count(text, "__restrict") > 0) fail(file ": __restrict__")
+    if (count(text, "__ldg") > 0 || count(text, "global\\.nc") > 0) fail(file ": loads through the read-only cache")
+    if (file == "cuda/primitives.cuh") {
+      if (count(text, "__ld(cs|ca|cg|cv|lu)") != 1) fail(file ": load_pack_once is the one load with a cache hint")
+      if (count(text, "griddepcontrol") != 1) fail(file ": wait_for_previous has the one griddepcontrol")
+    } else {
+      if (count(text, "__ld(cs|ca|cg|cv|lu)") > 0) fail(file ": a load with a cache hint outside load_pack_once")
+      if (count(text, "griddepcontrol") > 0) fail(file ": griddepcontrol outside wait_for_previous")
+    }
+    if (count(text, "launch_dependents|cudaTriggerProgrammatic|cudaGridDependency") > 0)
+      fail(file ": a dependent launch is triggered or waited for by other means than wait_for_previous")
+    if (count(text, "extern[ \n]+template[^;]*_kernel") > 0) fail(file ": a kernel is declared extern template")
+    if (count(text, "atomicAdd\\([^;]*(float|double|half|bfloat)") > 0 || count(text, "red\\.[a-z.]*add\\.[a-z.]*f(16|32|64)") > 0)
+      fail(file ": an atomic sum of floating-point numbers")
+    check_kernels(file, text)
+  }
+
+  FNR == 1 { if (NR > 1) check_file(name_, text_); name_ = FILENAME; text_ = "" }
+  { sub(/\/\/.*/, ""); text_ = text_ $0 "\n" }
+  END {
+    check_file(name_, text_)
+    printf "%d kernels in %d files\n", kernels, ARGC - 1
+    if (kernels == 0) fail("there are no kernels")
+    if (failures > 0) { printf "%d problems\n", failures; exit 1 }
+  }' "${files[@]}"

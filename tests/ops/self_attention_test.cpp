@@ -277,6 +277,45 @@ TEST_CASE("self_attention reads keys and values out of a cache with room for mor
   });
 }
 
+TEMPLATE_TEST_CASE("self_attention with a window sees the last keys alone", "[ops][self_attention]", float, double,
+                   tenon::float16, tenon::bfloat16) {
+  const std::vector<Case> cases{{1, 9, 2, 1, 8, 8}, {7, 7, 4, 2, 16, 24}, {5, 300, 6, 2, 32, 32}, {9, 4, 2, 2, 8, 8}};
+  for (const Case& c : cases) {
+    for (const Form form : {Form::contiguous, Form::transposed, Form::reversed}) {
+      const Problem<TestType> problem(c, form);
+      for (const std::int64_t window : {1, 3, 7, 256, 1000}) {
+        const auto expected = tenon::reference::self_attention(problem.q.view(), problem.k.view(), problem.v.view(),
+                                                               problem.scale, window);
+        support::for_each_level([&](auto& ctx) {
+          const auto out = problem.result(form);
+          tenon::self_attention(ctx, out.view(), problem.q.view(), problem.k.view(), problem.v.view(), problem.scale,
+                                window);
+          INFO(support::describe(ctx) << ", " << support::form_name(form) << ", tokens " << c.tokens << " of "
+                                      << c.kv_tokens << ", window " << window);
+          CHECK(support::mismatch(out.view(), expected, bound<TestType>(c)) == "");
+          CHECK(out.intact());
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("self_attention with a window keeps NaN to the queries that see it", "[ops][self_attention]") {
+  const Case c{12, 40, 2, 1, 8, 8};
+  Problem<float> problem(c);
+  problem.v.view()(31, 0, 3) = std::numeric_limits<float>::quiet_NaN();  // seen by queries 3 to 7: t + 24 <= 31 < t + 29
+  support::for_each_level([&](auto& ctx) {
+    const auto out = problem.result();
+    tenon::self_attention(ctx, out.view(), problem.q.view(), problem.k.view(), problem.v.view(), problem.scale, 5);
+    for (std::int64_t t = 0; t < 12; ++t) CHECK(std::isfinite(out.view()(t, 1, 3)) == (t < 3 || t > 7));
+  });
+  tenon::Context<tenon::Cpu> ctx(1);
+  const auto out = problem.result();
+  CHECK_THROWS_MATCHES(
+      tenon::self_attention(ctx, out.view(), problem.q.view(), problem.k.view(), problem.v.view(), 1.0, -1),
+      tenon::ValueError, Catch::Matchers::Message("self_attention: window is -1, not 0 (none) or more"));
+}
+
 TEST_CASE("self_attention takes zero and negative scales, and refuses those that are not finite",
           "[ops][self_attention]") {
   const Case c{5, 9, 2, 2, 6, 6};

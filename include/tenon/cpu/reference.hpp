@@ -192,19 +192,21 @@ std::vector<double> rope(const View<T, 3, Cpu>& in, const View<C, 2, Cpu>& cos, 
   return result;
 }
 
+/// With a window of W > 0 a query sees the last W of the keys that it would see without.
 template <class T, class U, class V>
 std::vector<double> self_attention(const View<T, 3, Cpu>& q, const View<U, 3, Cpu>& k, const View<V, 3, Cpu>& v,
-                                   double scale) {
+                                   double scale, std::int64_t window = 0) {
   const std::int64_t tokens = q.size(0);
   const std::int64_t kv_tokens = k.size(0);
   const std::int64_t group = k.size(1) == 0 ? 1 : q.size(1) / k.size(1);
   std::vector<double> result;
   for (std::int64_t t = 0; t < tokens; ++t) {
     for (std::int64_t h = 0; h < q.size(1); ++h) {
-      const std::int64_t visible = kv_tokens - tokens + t + 1;
+      const std::int64_t end = kv_tokens - tokens + t + 1;
+      const std::int64_t begin = window > 0 && end > window ? end - window : 0;
       std::vector<double> weights;
       double largest = -std::numeric_limits<double>::infinity();
-      for (std::int64_t s = 0; s < visible; ++s) {
+      for (std::int64_t s = begin; s < end; ++s) {
         double score = 0.0;
         for (std::int64_t c = 0; c < q.size(2); ++c) {
           score += element(q, Sizes<3>{t, h, c}) * element(k, Sizes<3>{s, h / group, c});
@@ -216,10 +218,10 @@ std::vector<double> self_attention(const View<T, 3, Cpu>& q, const View<U, 3, Cp
       for (double& w : weights) sum += (w = std::exp(w - largest));
       for (std::int64_t c = 0; c < v.size(2); ++c) {
         double value = 0.0;
-        for (std::int64_t s = 0; s < visible; ++s) {
-          value += weights[static_cast<std::size_t>(s)] * element(v, Sizes<3>{s, h / group, c});
+        for (std::int64_t s = begin; s < end; ++s) {
+          value += weights[static_cast<std::size_t>(s - begin)] * element(v, Sizes<3>{s, h / group, c});
         }
-        result.push_back(visible <= 0 ? 0.0 : value / sum);
+        result.push_back(end <= 0 ? 0.0 : value / sum);
       }
     }
   }

@@ -281,7 +281,7 @@ TEST_CASE("cuda: a sequence goes on, is cut back, stops early and reuses what it
   CHECK(Ids(rest.ids.begin(), rest.ids.begin() + 13) == Ids(first.ids.begin() + 7, first.ids.end()));
 
   // A stop id ends it, and the same prompt again gives the same.
-  options.stop_ids = tenon::StopIds({first.ids[4]});
+  options.stop_ids = tenon::StopIds(std::span(first.ids).subspan(4, 1), model.config().vocab_size);
   const auto at_stop = sequence.generate(prompt, options);
   CHECK(at_stop.finish_reason == tenon::FinishReason::stop);
   CHECK(at_stop.reused_tokens == static_cast<std::int64_t>(prompt.size()) - 1);

@@ -50,13 +50,15 @@ class Uploader<Cuda> {
     for (const AnyTensor& source : sources) {
       if (source.rank() != Rank)
         throw ShapeError("upload: shape " + shape_string(source.sizes()) + " has another rank");
-      std::copy(source.sizes().begin() + 1, source.sizes().end(), sizes.begin() + 1);
-    }
-    for (const AnyTensor& source : sources) {
-      sizes[0] += source.sizes()[0];
-      if (!std::equal(source.sizes().begin() + 1, source.sizes().end(), sizes.begin() + 1)) {
-        throw ShapeError("upload: shape " + shape_string(source.sizes()) + " does not join to " + shape_string(sizes));
+      const std::int64_t above = sizes[0];
+      for (std::size_t i = 0; i < Rank; ++i) {
+        if (i > 0 && above > 0 && source.sizes()[i] != sizes[i]) {
+          throw ShapeError("upload: shape " + shape_string(source.sizes()) + " does not join to " +
+                           shape_string(sizes));
+        }
+        sizes[i] = source.sizes()[i];
       }
+      sizes[0] += above;
     }
     auto result = empty<W>(ctx_, sizes);
     auto* to = reinterpret_cast<std::byte*>(result.data());

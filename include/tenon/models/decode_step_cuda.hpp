@@ -102,28 +102,40 @@ class DecodeStep {
     });
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
       const DecoderLayer<T, Cuda>& layer = model_.layers()[static_cast<std::size_t>(i)];
-      layer.qkv_proj.matrices().front().visit([&]<class W>(const View<const W, 2, Cuda>& weight, const auto& bias) {
+      const LinearWeight<T, Cuda>& qkv_proj = layer.qkv_proj.matrices().front();
+      const LinearWeight<T, Cuda>& gate_up_proj = layer.gate_up_proj.matrices().front();
+      const bool is_last = i + 1 == config_.num_hidden_layers;
+      const LinearWeight<T, Cuda>& behind =
+          is_last ? model_.lm_head() : model_.layers()[static_cast<std::size_t>(i) + 1].qkv_proj.matrices().front();
+
+      qkv_proj.visit([&]<class W>(const View<const W, 2, Cuda>& weight, const auto& bias) {
         detail::decode_norm_linear<T, W>(ctx, qkv_.data(), x_.data(), layer.input_norm.data(), eps, weight,
-                                         pointer(bias));
+                                         pointer(bias), next(ctx, layer.o_proj));
       });
       detail::decode_attention<T>(ctx, attended_.data(), qkv_.data(), cache_.keys(i, 0, cache_.capacity()).data(),
                                   cache_.values(i, 0, cache_.capacity()).data(), cos_.data(), sin_.data(), position(),
                                   shape(i), scratch);
       layer.o_proj.visit([&]<class W>(const View<const W, 2, Cuda>& weight, const auto& bias) {
-        detail::decode_add_linear<T, W>(ctx, x_.data(), attended_.data(), weight, pointer(bias));
+        detail::decode_add_linear<T, W>(ctx, x_.data(), attended_.data(), weight, pointer(bias),
+                                        next(ctx, gate_up_proj, 2));
       });
-      layer.gate_up_proj.matrices().front().visit([&]<class W>(const View<const W, 2, Cuda>& weight, const auto& bias) {
+      gate_up_proj.visit([&]<class W>(const View<const W, 2, Cuda>& weight, const auto& bias) {
         detail::decode_norm_swiglu<T, W>(ctx, activated_.data(), x_.data(), layer.post_attention_norm.data(), eps,
-                                         weight, pointer(bias));
+                                         weight, pointer(bias), next(ctx, layer.down_proj));
       });
       layer.down_proj.visit([&]<class W>(const View<const W, 2, Cuda>& weight, const auto& bias) {
-        detail::decode_add_linear<T, W>(ctx, x_.data(), activated_.data(), weight, pointer(bias));
+        detail::decode_add_linear<T, W>(ctx, x_.data(), activated_.data(), weight, pointer(bias), next(ctx, behind));
       });
     }
     model_.lm_head().visit([&]<class W>(const View<const W, 2, Cuda>& weight, const auto&) {
       detail::decode_logits<T, W>(ctx, logits_.data(), x_.data(), model_.norm().data(), eps, weight);
     });
     if (continuation_) continuation_(ctx);
+  }
+
+  /// What the product after the next one reads first; see NextWeights.
+  static detail::NextWeights next(const Context<Cuda>& ctx, const LinearWeight<T, Cuda>& weight, int streams = 1) {
+    return weight.visit([&](const auto& matrix, const auto&) { return detail::next_weights(ctx, matrix, streams); });
   }
 
   template <class W>

@@ -14,11 +14,13 @@
 #include <string>
 #include <vector>
 
+#include "programs/cuda.hpp"
 #include "programs/model_copy.hpp"
 #include "programs/process.hpp"
 
 namespace {
 
+using tenon_test::CudaSupport;
 using tenon_test::Environment;
 using tenon_test::Finished;
 using tenon_test::ModelCopy;
@@ -280,7 +282,7 @@ TEST_CASE("chat refuses wrong use in one line, with exit code 2", "[chat]") {
       {{"--prompt"}, {"--prompt"}},
       {{"--prompt", "x", "--prompt", "y"}, {"--prompt"}},
       {{"--prompt", "x", "--dtype", "f64"}, {"--dtype", "f64", "bf16"}},
-      {{"--prompt", "x", "--device", "cuda"}, {"this build has no CUDA"}},
+      {{"--prompt", "x", "--device"}, {"--device"}},
       {{"--prompt", "x", "--device", "tpu"}, {"tpu", "cpu"}},
       {{"--prompt", "x", "--temperature", "-1"}, {"--temperature", "-1"}},
       {{"--prompt", "x", "--temperature", "nan"}, {"--temperature", "nan"}},
@@ -938,6 +940,110 @@ TEST_CASE("The end of the terminal's input leaves the chat, also in the middle o
   talk.ready();
   talk.terminal().type("\x04");
   CHECK(talk.terminal().wait_for_exit() == 0);
+}
+
+/// What chat can do on a GPU.
+CudaSupport cuda_support() {
+  static const CudaSupport support =
+      tenon_test::cuda_support(chat(golden({"--device", "cuda", "--prompt", "Hello!", "--max-new-tokens", "1"})));
+  return support;
+}
+
+TEST_CASE("chat refuses what is no device in one line, with exit code 2", "[chat][cuda]") {
+  for (const auto& wrong : tenon_test::wrong_devices) {
+    CAPTURE(wrong.value);
+    check_refused(chat({"--prompt", "x", "--device", wrong.value}), 2, {"--device", wrong.mentioned});
+  }
+  CHECK(chat(golden({"--device", "cpu", "--prompt", "What is 7 plus 5?"})).output == "7 + 5 = 12.\n");
+}
+
+TEST_CASE("chat says in one line what is missing for --device cuda", "[chat][cuda]") {
+  for (const std::string device : {"cuda", "cuda:0", "cuda:4096"}) {
+    const Finished finished = chat(golden({"--device", device, "--prompt", "Hello!"}));
+    CAPTURE(device, finished.errors);
+    if (cuda_support() == CudaSupport::none) {
+      check_refused(finished, 2, {"--device", "this build has no CUDA"});
+    } else if (cuda_support() == CudaSupport::no_device) {
+      check_refused(finished, 1, {"cuda: "});
+    } else if (device == "cuda:4096") {
+      check_refused(finished, 1, {"there is no device 4096"});
+    } else {
+      CHECK(finished.exit_code == 0);
+    }
+  }
+}
+
+TEST_CASE("chat on a GPU gives the greedy answers of the CPU", "[chat][cuda]") {
+  TENON_NEEDS_CUDA_PROGRAM(cuda_support());
+  std::ifstream file(TENON_TEST_DATA "/golden/tiny-qwen2/chat_greedy_f32.json");
+  for (const auto& entry : nlohmann::json::parse(file)) {
+    const std::string prompt = entry["prompt"];
+    const Finished finished = chat(golden({"--device", "cuda", "--prompt", prompt}));
+    CAPTURE(prompt, finished.errors);
+    CHECK(finished.output == entry["output"].get<std::string>() + "\n");
+    CHECK(finished.errors.empty());
+    CHECK(finished.exit_code == 0);
+  }
+}
+
+TEST_CASE("chat on a GPU computes in every dtype and repeats what a seed gave", "[chat][cuda]") {
+  TENON_NEEDS_CUDA_PROGRAM(cuda_support());
+  for (const std::string dtype : {"f32", "f16", "bf16", "auto"}) {
+    CAPTURE(dtype);
+    const Finished finished =
+        chat({"--greedy", "--device", "cuda:0", "--dtype", dtype, "--prompt", "What is 7 plus 5?", "--stats"});
+    CHECK(finished.output == "7 + 5 = 12.\n");
+    CHECK(finished.errors.find("answer: 10 tokens") != std::string::npos);
+    CHECK(finished.errors.find("\nmodel: ") != std::string::npos);
+    CHECK(finished.errors.find("thread") == std::string::npos);
+  }
+  const Arguments story{"--device", "cuda", "--prompt", "Tell me a story.", "--temperature", "1.5", "--seed", "7"};
+  CHECK(chat(story).output == chat(story).output);
+}
+
+TEST_CASE("chat on a GPU says how many bytes were too many", "[chat][cuda]") {
+  TENON_NEEDS_CUDA_PROGRAM(cuda_support());
+  const ModelCopy copy;
+  copy.edit("config.json", [](auto& config) { config["max_position_embeddings"] = 1 << 30; });
+  check_refused(chat(golden({"--device", "cuda", "--model", copy.model(), "--context", "1000000000", "--prompt", "x"})),
+                1, {"bytes", "CUDA device 0"});
+}
+
+TEST_CASE("On a terminal chat on a GPU shows a bar and the device, answers, and stops at Ctrl-C", "[chat][cuda]") {
+  TENON_NEEDS_CUDA_PROGRAM(cuda_support());
+  const ModelCopy endless;
+  endless.make_endless();
+  Talk talk(golden({"--device", "cuda", "--model", endless.model(), "--context", "60000"}), "xterm",
+            {{"TENON_CHAT_PROGRESS_AFTER", "0"}});
+  const std::string shown = talk.terminal().expect_raw("2.7 million parameters, float32, ");
+  CAPTURE(shown);
+  CHECK(contains(shown, "\rloading ["));
+  CHECK(contains(shown, "100 % of 5."));
+  const std::string banner = talk.ready();
+  CAPTURE(banner);
+  CHECK(contains(banner, ", context 60000, loaded in "));
+  CHECK(!contains(banner, "thread"));
+
+  talk.terminal().type("Who are you?\n");
+  talk.terminal().expect("I am a very small Qwen2 model");
+  talk.terminal().type("\x03");
+  talk.terminal().expect("[stopped]\n");
+  talk.ready();
+  talk.say("/reset");
+
+  // A long prompt is read in pieces; Ctrl-C may come while it is read or when the answer has begun.
+  std::string line;
+  while (line.size() < 4000) line += "sheep ";
+  for (int i = 0; i < 20; ++i) {
+    talk.terminal().type(line + "\\\n");
+    talk.terminal().expect("| ");
+  }
+  talk.terminal().type("\n");
+  talk.terminal().expect("[reading]");
+  talk.terminal().type("\x03");
+  talk.terminal().expect("[stopped");
+  talk.ready();
+  CHECK(talk.leave() == 0);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <programs/cuda.hpp>
 #include <programs/process.hpp>
 #include <support/temporary_folder.hpp>
 #include <tenon/io/safetensors.hpp>
@@ -123,7 +124,10 @@ TEST_CASE("verify: wrong use is exit code 2 and failure 1, each with one line", 
   check_refused(verify({}), 2, "MODEL_DIR");
   check_refused(verify({model}), 2, "REFERENCE");
   check_refused(verify({model, reference, "--dtype", "int8"}), 2, "--dtype");
-  check_refused(verify({model, reference, "--device", "cuda"}), 2, "cuda");
+  for (const auto& wrong : tenon_test::wrong_devices) {
+    CAPTURE(wrong.value);
+    check_refused(verify({model, reference, "--device", wrong.value}), 2, wrong.mentioned);
+  }
   for (const std::string wrong : {"-1", "0", "nan", "inf", "1e999", "1x", " 1", ""}) {
     CAPTURE(wrong);
     check_refused(verify({model, reference, "--tolerance", wrong}), 2, "--tolerance");
@@ -151,4 +155,53 @@ TEST_CASE("verify: wrong use is exit code 2 and failure 1, each with one line", 
     CAPTURE(word);
     CHECK(help.output.find(word) != std::string::npos);
   }
+}
+
+namespace {
+
+/// What verify can do on a GPU.
+tenon_test::CudaSupport cuda_support() {
+  static const tenon_test::CudaSupport support = tenon_test::cuda_support(verify(
+      {golden("llama-f32").string(), (golden("llama-f32") / "reference.safetensors").string(), "--device", "cuda"}));
+  return support;
+}
+
+}  // namespace
+
+TEST_CASE("verify: says in one line what is missing for --device cuda", "[verify][cuda]") {
+  const std::string model = golden("llama-f32").string();
+  const Finished finished = verify({model, model + "/reference.safetensors", "--device", "cuda:4096"});
+  switch (cuda_support()) {
+    case tenon_test::CudaSupport::none: return check_refused(finished, 2, "this build has no CUDA");
+    case tenon_test::CudaSupport::no_device: return check_refused(finished, 1, "cuda: ");
+    default: check_refused(finished, 1, "there is no device 4096");
+  }
+}
+
+TEST_CASE("verify: every golden model on a GPU is equal to its reference", "[verify][cuda]") {
+  TENON_NEEDS_CUDA_PROGRAM(cuda_support());
+  const std::string name =
+      GENERATE(as<std::string>{}, "qwen2-tied-gqa7-f32", "qwen2-untied-bf16", "qwen2-sharded-f16", "llama-f32");
+  for (const std::string dtype : {"f32", "auto", "bf16", "f16"}) {
+    const Finished finished = verify({golden(name).string(), (golden(name) / "reference.safetensors").string(),
+                                      "--dtype", dtype, "--device", "cuda"});
+    CAPTURE(name, dtype, finished.output, finished.errors);
+    CHECK(finished.exit_code == 0);
+    CHECK(finished.errors.empty());
+    CHECK(finished.output.find("(cuda:0)\n") != std::string::npos);
+    CHECK(finished.output.find("final norm") != std::string::npos);
+    CHECK(finished.output.find("\nlogits ") != std::string::npos);
+    CHECK(finished.output.find("greedy ids: ") != std::string::npos);
+    if (dtype == "f32") CHECK(finished.output.find("greedy ids: 32 of 32 equal\n") != std::string::npos);
+  }
+}
+
+TEST_CASE("verify: on a GPU it names the first state that is off, too", "[verify][cuda]") {
+  TENON_NEEDS_CUDA_PROGRAM(cuda_support());
+  const GoldenCopy copy("qwen2-tied-gqa7-f32");
+  copy.add("model.safetensors", "model.layers.1.mlp.down_proj.weight", 3.0f);
+  const Finished finished = verify({copy.path(), copy.reference(), "--device", "cuda"});
+  CAPTURE(finished.output);
+  CHECK(finished.exit_code == 1);
+  CHECK(finished.output.find("first state that is off: layer 2\n") != std::string::npos);
 }

@@ -13,6 +13,7 @@
 
 using tenon::CopyKind;
 using tenon::Cpu;
+using tenon::Event;
 using tenon::Runtime;
 using tenon::Stream;
 
@@ -64,6 +65,25 @@ TEST_CASE("runtime: blocks live as long as their last copy", "[runtime]") {
   std::memset(copy.data(), 1, copy.bytes());
   CHECK(copy.data()[copy.bytes() - 1] == std::byte{1});
   CHECK(Runtime<Cpu>::allocate_pinned(0).bytes() == 0);
+}
+
+TEST_CASE("runtime: events on the CPU are reached when they are recorded, in order", "[runtime]") {
+  Stream<Cpu> stream;
+  Event<Cpu> start;
+  start.record(stream);
+  const auto block = Runtime<Cpu>::allocate_device(1 << 20);
+  std::memset(block.data(), 3, block.bytes());
+  Event<Cpu> end;
+  end.record(stream);
+  end.synchronize();
+  CHECK(start.reached());
+  CHECK(end.reached());
+  CHECK(end.milliseconds_since(start) >= 0.0);
+  CHECK(start.milliseconds_since(end) <= 0.0);
+  CHECK(end.milliseconds_since(start) == -start.milliseconds_since(end));
+  CHECK(start.milliseconds_since(start) == 0.0);
+  start.record(stream);
+  CHECK(start.milliseconds_since(end) >= 0.0);
 }
 
 TEST_CASE("E10: a request for more memory than there is throws, and the next one is served", "[runtime]") {

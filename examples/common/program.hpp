@@ -35,7 +35,10 @@ bool read_number(std::string_view text, T& value) {
 /// The text in quotes, or how it begins.
 inline std::string in_quotes(std::string_view text) {
   constexpr std::size_t longest = 40;
-  return text.size() <= longest ? "'" + std::string(text) + "'" : "'" + std::string(text.substr(0, longest)) + "…'";
+  std::string result = "'";
+  result += text.substr(0, longest);
+  result += text.size() <= longest ? "'" : "…'";
+  return result;
 }
 
 /// The type that --dtype names; empty for "auto".

@@ -55,6 +55,25 @@ View<T, 2, Cuda> packed_rows(Context<Cuda>& ctx, BasicWorkspace<Cuda>::Scope& sc
   return to;
 }
 
+/// Weights that have to be converted or packed take scratch memory of about this much at a time.
+inline constexpr std::int64_t packed_weight_bytes = std::int64_t{64} << 20;
+
+/// Calls body(from, to, rows) with packed_rows of one range of the weights' rows after another, while it returns true.
+/// Returns what the last call did.
+template <class T, class W, class Body>
+bool each_packed(Context<Cuda>& ctx, const View<const W, 2, Cuda>& weight, Body&& body) {
+  const std::int64_t n = weight.size(0);
+  const std::int64_t row_bytes = std::max<std::int64_t>(weight.size(1), 1) * std::int64_t{sizeof(T)};
+  const std::int64_t at_once = std::max<std::int64_t>(packed_weight_bytes / row_bytes / 256 * 256, 256);
+  for (std::int64_t from = 0; from < n; from += at_once) {
+    const std::int64_t to = std::min(from + at_once, n);
+    auto scope = ctx.workspace().scope();
+    const View<const T, 2, Cuda> rows = packed_rows<T>(ctx, scope, weight.slice(0, from, to));
+    if (!body(from, to, rows)) return false;
+  }
+  return true;
+}
+
 /// Up to gemv_max_rows rows and a matrix with contiguous rows. False where its rows are too long for that many.
 template <class T, class W>
 bool linear_gemv(Context<Cuda>& ctx, const View<T, 2, Cuda>& out, const View<const T, 2, Cuda>& in,
@@ -125,14 +144,11 @@ void linear_product(Context<Cuda>& ctx, const View<T, 2, Cuda>& out, const View<
   launch_general_product<T>(ctx, "linear", out, in, weight, bias);
 }
 
-/// Weights that have to be converted or packed take scratch memory of about this much at a time.
-inline constexpr std::int64_t packed_weight_bytes = std::int64_t{64} << 20;
-
+/// More rows, or anything else that linear_gemv does not take.
 template <class T, class W>
 void linear_gemm(Context<Cuda>& ctx, const View<T, 2, Cuda>& out, const View<const T, 2, Cuda>& in,
                  const View<const W, 2, Cuda>& weight, const std::optional<View<const W, 1, Cuda>>& bias) {
   const std::int64_t n = out.size(1);
-  const std::int64_t k = in.size(1);
   auto scope = ctx.workspace().scope();
   const View<const T, 2, Cuda> rows = rows_in_order(in) ? in : packed_rows<T>(ctx, scope, in);
   const T* offset = nullptr;
@@ -146,20 +162,19 @@ void linear_gemm(Context<Cuda>& ctx, const View<T, 2, Cuda>& out, const View<con
   const bool out_usable = rows_in_order(out);
   const View<T, 2, Cuda> target =
       out_usable ? out : View<T, 2, Cuda>(scope.allocate<T>(out.size(0) * n), Sizes<2>{out.size(0), n});
-  bool weight_usable = false;
-  if constexpr (std::is_same_v<T, W>) {
-    weight_usable = rows_in_order(weight);
-    if (weight_usable) linear_product<T>(ctx, target, rows, weight, offset);
-  }
-  if (!weight_usable) {
-    const std::int64_t fitting = packed_weight_bytes / (std::max<std::int64_t>(k, 1) * std::int64_t{sizeof(T)});
-    const std::int64_t at_once = std::max<std::int64_t>(fitting / 256 * 256, 256);
-    for (std::int64_t from = 0; from < n; from += at_once) {
-      const std::int64_t to = std::min(from + at_once, n);
-      auto inner = ctx.workspace().scope();
-      const View<const T, 2, Cuda> part = packed_rows<T>(ctx, inner, weight.slice(0, from, to));
-      linear_product<T>(ctx, target.slice(1, from, to), rows, part, offset == nullptr ? nullptr : offset + from);
+  const auto all = [&] {
+    if constexpr (std::is_same_v<T, W>) {
+      if (!rows_in_order(weight)) return false;
+      linear_product<T>(ctx, target, rows, weight, offset);
+      return true;
     }
+    return false;
+  };
+  if (!all()) {
+    each_packed<T, W>(ctx, weight, [&](std::int64_t from, std::int64_t to, const View<const T, 2, Cuda>& part) {
+      linear_product<T>(ctx, target.slice(1, from, to), rows, part, offset == nullptr ? nullptr : offset + from);
+      return true;
+    });
   }
   if (!out_usable) copy_strided(ctx, strided(out), const_strided(target));
 }
@@ -178,9 +193,12 @@ void linear_dispatch(Context<Cuda>& ctx, const View<T, 2, Cuda>& out, const View
     if (rows_contiguous(weight)) {
       if (linear_gemv(ctx, out, in, weight, bias)) return;
     } else {
-      auto scope = ctx.workspace().scope();
-      const View<const W, 2, Cuda> rows = packed_rows<W>(ctx, scope, weight);
-      if (linear_gemv(ctx, out, in, rows, bias)) return;
+      const auto part = [&](std::int64_t from, std::int64_t to, const View<const W, 2, Cuda>& rows) {
+        std::optional<View<const W, 1, Cuda>> part_bias;
+        if (bias) part_bias = bias->slice(0, from, to);
+        return linear_gemv(ctx, out.slice(1, from, to), in, rows, part_bias);
+      };
+      if (each_packed<W, W>(ctx, weight, part)) return;
     }
   }
   linear_gemm<T, W>(ctx, out, in, weight, bias);

@@ -65,7 +65,8 @@ std::string excess(const View<T, 2>& out, const std::vector<double>& in, const s
         sum += x[p] * w[p];
         magnitude += std::abs(x[p] * w[p]);
       }
-      const double allowed = 0.5 * support::epsilon<T>() * std::abs(sum) + terms * rounding * magnitude + 1e-300;
+      const double allowed = 0.5 * support::epsilon<T>() * std::abs(sum) + terms * rounding * magnitude +
+                             0.5 * support::denormal<T>() + 1e-300;
       const double value = tenon::reference::widened<T>(out(i, j));
       const double ratio = std::isnan(value) ? INFINITY : std::abs(value - sum) / allowed;
       if (ratio <= worst) continue;

@@ -27,10 +27,11 @@ inline std::uint32_t row_alignment(const void* data, std::int64_t row_bytes) noe
   return static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
-/// What decides which algorithms can form out (m, n) = in (m, k) · weight (n, k)ᵀ + bias (n): all of one dtype, rows
-/// contiguous and `…_row` elements apart, at least as many as a row has. Alignments as row_alignment gives them.
+/// What decides which algorithms can form out (m, n) = in (m, k) · weight (n, k)ᵀ + bias (n): all but `out` of one dtype,
+/// rows contiguous and `…_row` elements apart, at least as many as a row has. Alignments as row_alignment gives them.
 struct ProductShape {
   DType dtype = DType::float32;
+  DType out_dtype = DType::float32;
   bool has_bias = false;
   std::int64_t m = 0;
   std::int64_t n = 0;
@@ -132,14 +133,14 @@ class CublasLt {
         set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
       }
       const auto layout = [&](cublasLtMatrixLayoutOpaque_t& to, std::int64_t rows, std::int64_t columns,
-                              std::int64_t stride) {
-        check_cublas(cublasLtMatrixLayoutInit(&to, type, static_cast<std::uint64_t>(rows),
+                              std::int64_t stride, cudaDataType_t of) {
+        check_cublas(cublasLtMatrixLayoutInit(&to, of, static_cast<std::uint64_t>(rows),
                                               static_cast<std::uint64_t>(columns), stride),
                      "linear");
       };
-      layout(weight_layout, shape.k, shape.n, shape.weight_row);
-      layout(in_layout, shape.k, shape.m, shape.in_row);
-      layout(out_layout, shape.n, shape.m, shape.out_row);
+      layout(weight_layout, shape.k, shape.n, shape.weight_row, type);
+      layout(in_layout, shape.k, shape.m, shape.in_row, type);
+      layout(out_layout, shape.n, shape.m, shape.out_row, data_type(shape.out_dtype));
     }
 
    private:

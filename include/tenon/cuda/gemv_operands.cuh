@@ -149,24 +149,29 @@ struct RowsInput {
 template <class T, class W>
 struct LinearOutput {
   using K = kernel_t<T>;
+  using KW = kernel_t<W>;
   using Acc = compute_t<K>;
   static constexpr int streams = 1;
+  /// As it was loaded: converting it would wait for it.
   struct Extra {
-    Acc bias;
+    KW bias;
   };
 
   K* out;
   std::int64_t row_stride;
   std::int64_t column_stride;
-  const kernel_t<W>* bias;  ///< may be nullptr
+  const KW* bias;  ///< may be nullptr
   std::int64_t bias_stride;
   int rows;
 
-  __device__ __forceinline__ Extra extra(std::int64_t column, int) const {
-    return {bias == nullptr ? Acc(0) : widen(bias[column * bias_stride])};
+  /// What a result needs besides its sum, as far as it is weights.
+  __device__ __forceinline__ Extra early(std::int64_t column, int) const {
+    return {bias == nullptr ? narrow<KW>(0) : bias[column * bias_stride]};
   }
+  /// And as far as the kernels before may have written it: nothing.
+  __device__ __forceinline__ void late(Extra&, std::int64_t, int) const {}
   __device__ __forceinline__ void write(std::int64_t column, int j, const Acc (&sums)[1], Extra with) const {
-    if (j < rows) out[j * row_stride + column * column_stride] = narrow<K>(sums[0] + with.bias);
+    if (j < rows) out[j * row_stride + column * column_stride] = narrow<K>(sums[0] + widen(with.bias));
   }
 };
 

@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(gemv_threads, 1)
     }
   };
   const auto extra_of = [&](int unit, int r) {
-    return output.extra(first + min(unit * tensor_rows + 8 * r + g, rows - 1), 0);
+    return output.early(first + min(unit * tensor_rows + 8 * r + g, rows - 1), 0);
   };
 
   Words batch[C][2];
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(gemv_threads, 1)
     float total = 0;
     for (int s = 0; s < walk.share.slices; ++s) total += partial[(unit * walk.share.slices + s) * tile + i % tile];
     const int column = i % tensor_columns;
-    output.write(first + block_row, column, {total}, output.extra(first + block_row, column));
+    output.write(first + block_row, column, {total}, output.early(first + block_row, column));
   }
 }
 

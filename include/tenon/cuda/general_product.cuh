@@ -49,7 +49,11 @@ __global__ void __launch_bounds__(general_gemv_threads)
     for (int j = 0; j < M; ++j) {
 #pragma unroll
       for (int s = 0; s < streams; ++s) sums[j][s] = warp_sum(sums[j][s]);
-      if (lane == 0 && j < input.rows) output.write(row, j, sums[j], output.extra(row, j));
+      if (lane == 0 && j < input.rows) {
+        auto extra = output.early(row, j);
+        output.late(extra, row, j);
+        output.write(row, j, sums[j], extra);
+      }
     }
   }
 }

@@ -28,8 +28,9 @@ target_compile_options(
   INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion>"
             "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${TENON_WARNINGS_AS_ERRORS}>>:-Werror>"
             "$<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<BOOL:${_tenon_ccache}>>:-fpch-preprocess>"
-            # Not -Wpedantic: what nvcc hands to the host compiler is not ISO C++.
-            "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>"
+            # Not -Wpedantic: what nvcc hands to the host compiler is not ISO C++. 186: loops up to a rank of 0 compare an
+            # unsigned number with zero.
+            "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra;-diag-suppress=186>"
             "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${TENON_WARNINGS_AS_ERRORS}>>:-Werror=all-warnings>")
 if(TENON_ENABLE_CUDA)
   # Made before the settings above; projects that use tenon compile it with their own.

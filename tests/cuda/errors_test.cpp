@@ -100,7 +100,7 @@ TEST_CASE("E10: memory of the runtime is short: an exception, and the next reque
   CHECK(Runtime<Cuda>::allocate_pinned(64).data() != nullptr);
 }
 
-TEST_CASE("cuda errors: ids out of range throw what the CPU throws, and nothing sticks", "[cuda][errors]") {
+TEST_CASE("errors: ids out of range throw what the CPU throws, and nothing sticks", "[cuda][errors]") {
   TENON_NEEDS_CUDA();
   Context<Cuda> ctx;
   Context<Cpu> cpu(1);
@@ -127,7 +127,7 @@ TEST_CASE("cuda errors: ids out of range throw what the CPU throws, and nothing 
   }
 }
 
-TEST_CASE("cuda errors: operands that do not fit throw before anything is launched", "[cuda][errors]") {
+TEST_CASE("errors: operands that do not fit throw before anything is launched", "[cuda][errors]") {
   TENON_NEEDS_CUDA();
   Context<Cuda> ctx;
   Context<Cpu> cpu(1);
@@ -156,7 +156,7 @@ TEST_CASE("cuda errors: operands that do not fit throw before anything is launch
   });
 }
 
-TEST_CASE("cuda errors: a status of the toolkit becomes one sentence", "[cuda][errors]") {
+TEST_CASE("errors: a status of the toolkit becomes one sentence", "[cuda][errors]") {
   // Needs no device: statuses are translated whatever they came from.
   for (const cudaError_t status :
        {cudaErrorInsufficientDriver, cudaErrorNoDevice, cudaErrorNoKernelImageForDevice, cudaErrorInvalidDeviceFunction,
@@ -178,7 +178,7 @@ TEST_CASE("cuda errors: a status of the toolkit becomes one sentence", "[cuda][e
   CHECK_THROWS_AS(tenon::detail::check_cuda(cudaErrorNoDevice, "a test"), tenon::DeviceError);
 }
 
-TEST_CASE("cuda errors: a machine without a device says so", "[cuda][errors][no-device]") {
+TEST_CASE("errors: a machine without a device says so", "[cuda][errors][no-device]") {
   if (Runtime<Cuda>::device_count() != 0) SKIP("there is a CUDA device");
   for (const int ordinal : {0, 1, -1}) {
     for (const std::string& message :
@@ -201,7 +201,7 @@ TEST_CASE("cuda errors: a machine without a device says so", "[cuda][errors][no-
   CHECK(Runtime<Cuda>::device_count() == 0);
 }
 
-TEST_CASE("cuda errors: without a device the CPU works as ever", "[cuda][errors][no-device]") {
+TEST_CASE("errors: without a device the CPU works as ever", "[cuda][errors][no-device]") {
   if (Runtime<Cuda>::device_count() != 0) SKIP("there is a CUDA device");
   Context<Cpu> cpu(1);
   const auto x = tenon::full<float>(cpu, {2, 2}, 1.0f);

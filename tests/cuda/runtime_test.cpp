@@ -56,7 +56,7 @@ bool usable(Context<Cuda>& ctx) {
 
 }  // namespace
 
-TEST_CASE("cuda runtime: every device has properties that make sense", "[cuda][runtime]") {
+TEST_CASE("runtime: every device has properties that make sense", "[cuda][runtime]") {
   TENON_NEEDS_CUDA();
   const int count = Runtime<Cuda>::device_count();
   for (int ordinal = 0; ordinal < count; ++ordinal) {
@@ -75,7 +75,7 @@ TEST_CASE("cuda runtime: every device has properties that make sense", "[cuda][r
   }
 }
 
-TEST_CASE("cuda runtime: selecting devices, and the ones that are not there", "[cuda][runtime]") {
+TEST_CASE("runtime: selecting devices, and the ones that are not there", "[cuda][runtime]") {
   TENON_NEEDS_CUDA();
   const int count = Runtime<Cuda>::device_count();
   for (int ordinal = count - 1; ordinal >= 0; --ordinal) {
@@ -96,7 +96,7 @@ TEST_CASE("cuda runtime: selecting devices, and the ones that are not there", "[
   }
 }
 
-TEST_CASE("cuda runtime: memory, and copies in every direction, at once and through a stream", "[cuda][runtime]") {
+TEST_CASE("runtime: memory, and copies in every direction, at once and through a stream", "[cuda][runtime]") {
   TENON_NEEDS_CUDA();
   constexpr std::size_t bytes = 1'000'001;
   const auto pinned = Runtime<Cuda>::allocate_pinned(bytes);
@@ -146,7 +146,7 @@ TEST_CASE("cuda runtime: memory, and copies in every direction, at once and thro
   CHECK(Runtime<Cuda>::allocate_pinned(0).data() == nullptr);
 }
 
-TEST_CASE("cuda runtime: blocks live as long as their last copy", "[cuda][runtime]") {
+TEST_CASE("runtime: blocks live as long as their last copy", "[cuda][runtime]") {
   TENON_NEEDS_CUDA();
   auto block = Runtime<Cuda>::allocate_device(std::size_t{1} << 20);
   auto copy = block;
@@ -158,7 +158,7 @@ TEST_CASE("cuda runtime: blocks live as long as their last copy", "[cuda][runtim
   CHECK(back == host);
 }
 
-TEST_CASE("cuda runtime: events are reached in order and measure time", "[cuda][runtime]") {
+TEST_CASE("runtime: events are reached in order and measure time", "[cuda][runtime]") {
   TENON_NEEDS_CUDA();
   constexpr std::size_t bytes = std::size_t{64} << 20;
   const auto from = Runtime<Cuda>::allocate_device(bytes);
@@ -197,7 +197,7 @@ TEST_CASE("cuda runtime: events are reached in order and measure time", "[cuda][
   stream.synchronize();
 }
 
-TEST_CASE("cuda runtime: an event that was never recorded cannot be measured, and nothing sticks", "[cuda][runtime]") {
+TEST_CASE("runtime: an event that was never recorded cannot be measured, and nothing sticks", "[cuda][runtime]") {
   TENON_NEEDS_CUDA();
   Stream<Cuda> stream;
   Event<Cuda> recorded;
@@ -210,7 +210,7 @@ TEST_CASE("cuda runtime: an event that was never recorded cannot be measured, an
   CHECK(usable(ctx));
 }
 
-TEST_CASE("cuda context: the pool serves the same memory again", "[cuda][runtime]") {
+TEST_CASE("context: the pool serves the same memory again", "[cuda][runtime]") {
   TENON_NEEDS_CUDA();
   Context<Cuda> ctx;
   std::set<const void*> addresses;
@@ -232,7 +232,7 @@ TEST_CASE("cuda context: the pool serves the same memory again", "[cuda][runtime
   CHECK(elements(ctx, second) == std::vector<float>(1 << 20, 5.0f));
 }
 
-TEST_CASE("cuda context: tensors outlive their context", "[cuda][runtime]") {
+TEST_CASE("context: tensors outlive their context", "[cuda][runtime]") {
   TENON_NEEDS_CUDA();
   Tensor<float, 1, Cuda> kept;
   AnyTensor any;
@@ -249,7 +249,7 @@ TEST_CASE("cuda context: tensors outlive their context", "[cuda][runtime]") {
   CHECK(usable(other));
 }
 
-TEST_CASE("cuda context: two contexts on one device, and what one makes is read in the other", "[cuda][runtime]") {
+TEST_CASE("context: two contexts on one device, and what one makes is read in the other", "[cuda][runtime]") {
   TENON_NEEDS_CUDA();
   Context<Cuda> a;
   Context<Cuda> b;
@@ -265,7 +265,7 @@ TEST_CASE("cuda context: two contexts on one device, and what one makes is read 
   }
 }
 
-TEST_CASE("cuda context: several threads, each with a context of its own", "[cuda][runtime]") {
+TEST_CASE("context: several threads, each with a context of its own", "[cuda][runtime]") {
   TENON_NEEDS_CUDA();
   constexpr int threads = 4;
   std::vector<int> good(threads, 0);
@@ -297,7 +297,7 @@ TEST_CASE("cuda context: several threads, each with a context of its own", "[cud
   }
 }
 
-TEST_CASE("cuda context: the current device is left as it was", "[cuda][runtime]") {
+TEST_CASE("context: the current device is left as it was", "[cuda][runtime]") {
   TENON_NEEDS_CUDA();
   const int count = Runtime<Cuda>::device_count();
   for (int current = 0; current < count; ++current) {
@@ -329,7 +329,7 @@ TEST_CASE("cuda context: the current device is left as it was", "[cuda][runtime]
   Runtime<Cuda>::select_device(0);
 }
 
-TEST_CASE("cuda context: scratch memory is aligned, nested and used again", "[cuda][runtime]") {
+TEST_CASE("context: scratch memory is aligned, nested and used again", "[cuda][runtime]") {
   TENON_NEEDS_CUDA();
   Context<Cuda> ctx;
   auto& workspace = ctx.workspace();
@@ -365,7 +365,7 @@ TEST_CASE("cuda context: scratch memory is aligned, nested and used again", "[cu
   CHECK(usable(ctx));
 }
 
-TEMPLATE_TEST_CASE("cuda tensors: made, filled, copied and read back", "[cuda][runtime]", float, double, tenon::float16,
+TEMPLATE_TEST_CASE("tensors: made, filled, copied and read back", "[cuda][runtime]", float, double, tenon::float16,
                    tenon::bfloat16, std::int8_t, std::int16_t, std::int32_t, std::int64_t) {
   TENON_NEEDS_CUDA();
   using T = TestType;
@@ -410,7 +410,7 @@ TEMPLATE_TEST_CASE("cuda tensors: made, filled, copied and read back", "[cuda][r
   CHECK(*scalar.cpu(ctx).data() == value(3));
 }
 
-TEST_CASE("cuda tensors: load and copy say what does not fit", "[cuda][runtime]") {
+TEST_CASE("tensors: load and copy say what does not fit", "[cuda][runtime]") {
   TENON_NEEDS_CUDA();
   Context<Cuda> ctx;
   Context<Cpu> cpu(1);
@@ -427,7 +427,7 @@ TEST_CASE("cuda tensors: load and copy say what does not fit", "[cuda][runtime]"
   CHECK(usable(ctx));
 }
 
-TEST_CASE("cuda tensors: what was copied from may be changed at once, pinned or not", "[cuda][runtime]") {
+TEST_CASE("tensors: what was copied from may be changed at once, pinned or not", "[cuda][runtime]") {
   TENON_NEEDS_CUDA();
   Context<Cuda> ctx;
   constexpr std::int64_t count = 1 << 22;
@@ -449,7 +449,7 @@ TEST_CASE("cuda tensors: what was copied from may be changed at once, pinned or 
   }
 }
 
-TEST_CASE("cuda AnyTensor: there, back, converted, loaded and viewed", "[cuda][runtime]") {
+TEST_CASE("AnyTensor: there, back, converted, loaded and viewed", "[cuda][runtime]") {
   TENON_NEEDS_CUDA();
   Context<Cuda> ctx;
   Context<Cpu> cpu(1);
@@ -504,7 +504,7 @@ TEST_CASE("cuda AnyTensor: there, back, converted, loaded and viewed", "[cuda][r
   CHECK(usable(ctx));
 }
 
-TEST_CASE("cuda AnyTensor: the wrong device is named", "[cuda][runtime]") {
+TEST_CASE("AnyTensor: the wrong device is named", "[cuda][runtime]") {
   TENON_NEEDS_CUDA();
   Context<Cuda> ctx;
   Context<Cpu> cpu(1);

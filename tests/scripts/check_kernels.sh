@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What the text of include/tenon/cuda/*.cuh shows of rules that no compiler checks and few runs break:
 #   - G6: nothing invites loads through the read-only cache (__restrict__, __ldg, ld.global.nc), which may be moved above
-#     the wait of a dependent launch; load_pack_once, for weights, is the one place with a cache hint;
-#   - G8: every kernel calls wait_for_previous(), and neither loads nor stores packs, nor uses atomics or barriers, before
-#     it: so any kernel may be launched with dependent = true. Weights may be loaded with load_pack_once;
+#     the wait of a dependent launch; load_pack_once, for weights, is the one streaming load;
+#   - G8: every kernel that is launched with dependent = true calls wait_for_previous(), and neither loads nor stores
+#     packs, nor uses atomics or barriers, before it. Weights may be loaded with load_pack_once;
 #   - no kernel lets the next one start by itself: a kernel's results are there when it ends and not before;
 #   - kernels are templates, so that two translation units may hold the same one, and none is declared extern;
 #   - sums have a fixed order: no atomic operation on floating-point numbers.
@@ -52,7 +52,7 @@ awk '
       start = before
       while (match(start, /[;}]/)) start = substr(start, RSTART + 1)
       if (start !~ /template[ \n]*</) fail(file ": " name " is no template")
-      if (!match(body, /wait_for_previous\(\)/)) { fail(file ": " name " does not call wait_for_previous()"); continue }
+      if (!match(body, /wait_for_previous\(\)/)) { waitless[name] = file; continue }
       before = substr(body, 1, RSTART - 1)
       if (before ~ /(load_pack<|store_pack|atomic|__sync)/) fail(file ": " name " uses memory before wait_for_previous()")
     }
@@ -62,10 +62,10 @@ awk '
     if (count(text, "__restrict") > 0) fail(file ": __restrict__")
     if (count(text, "__ldg") > 0 || count(text, "global\\.nc") > 0) fail(file ": loads through the read-only cache")
     if (file == "cuda/primitives.cuh") {
-      if (count(text, "__ld(cs|ca|cg|cv|lu)") != 1) fail(file ": load_pack_once is the one load with a cache hint")
+      if (count(text, "__ld(cs|lu)") != 1) fail(file ": load_pack_once is the one streaming load")
       if (count(text, "griddepcontrol") != 1) fail(file ": wait_for_previous has the one griddepcontrol")
     } else {
-      if (count(text, "__ld(cs|ca|cg|cv|lu)") > 0) fail(file ": a load with a cache hint outside load_pack_once")
+      if (count(text, "__ld(cs|lu)") > 0) fail(file ": a streaming load outside load_pack_once")
       if (count(text, "griddepcontrol") > 0) fail(file ": griddepcontrol outside wait_for_previous")
     }
     if (count(text, "launch_dependents|cudaTriggerProgrammatic|cudaGridDependency") > 0)
@@ -76,10 +76,29 @@ awk '
     check_kernels(file, text)
   }
 
+  # Kernels without the wait, by name and file: the function that launches them has a LaunchShape that is not dependent.
+  function check_waitless(   name, i, n, parts, launched, at) {
+    for (name in waitless) {
+      launched = 0
+      n = split(whole, parts, "LaunchShape ")
+      for (i = 2; i <= n; i++) {
+        at = index(parts[i], "\n}")
+        if (at > 0) parts[i] = substr(parts[i], 1, at)
+        at = index(parts[i], name)
+        if (at == 0) continue
+        launched = 1
+        if (index(substr(parts[i], 1, at), "dependent") > 0)
+          fail(waitless[name] ": " name " is launched with dependent = true and does not call wait_for_previous()")
+      }
+      if (!launched) fail(waitless[name] ": " name " does not call wait_for_previous(), and its launch was not found")
+    }
+  }
+
   FNR == 1 { if (NR > 1) check_file(name_, text_); name_ = FILENAME; text_ = "" }
-  { sub(/\/\/.*/, ""); text_ = text_ $0 "\n" }
+  { sub(/\/\/.*/, ""); text_ = text_ $0 "\n"; whole = whole $0 "\n" }
   END {
     check_file(name_, text_)
+    check_waitless()
     printf "%d kernels in %d files\n", kernels, ARGC - 1
     if (kernels == 0) fail("there are no kernels")
     if (failures > 0) { printf "%d problems\n", failures; exit 1 }

@@ -25,14 +25,14 @@ namespace detail {
 
 /// What SamplingOptions says, as plain values for kernels. They are taken as they are: whoever fills them validates.
 struct TokenSamplerOptions {
-  bool greedy = false;            ///< the largest logit, the lowest id on a tie
-  float scale = 1;                ///< 1 / temperature, kept finite and above 0
-  std::int64_t top_k = 0;         ///< off where not above 0
-  double top_p = 1;               ///< off at 1
-  double min_p = 0;               ///< off at 0
-  float repetition_penalty = 1;   ///< off at 1
+  bool greedy = false;           ///< the largest logit, the lowest id on a tie
+  float scale = 1;               ///< 1 / temperature, kept finite and above 0
+  std::int64_t top_k = 0;        ///< off where not above 0
+  double top_p = 1;              ///< off at 1
+  double min_p = 0;              ///< off at 0
+  float repetition_penalty = 1;  ///< off at 1
   std::uint64_t seed = 0;
-  std::int64_t vocab_limit = 0;   ///< ids from here on are never chosen; 0 is off
+  std::int64_t vocab_limit = 0;  ///< ids from here on are never chosen; 0 is off
   bool log_probabilities = true;
 };
 
@@ -58,7 +58,7 @@ inline constexpr int token_sampler_blocks = 128;
 struct alignas(16) TokenSamplerState {
   TokenSamplerOptions options;
   std::int64_t draw = 0;
-  std::uint32_t arrived = 0;                   // of the grid's barrier; 0 between launches
+  std::uint32_t arrived = 0;                      // of the grid's barrier; 0 between launches
   TokenSample no_results[token_sampler_results];  // what start puts into the ring
 };
 static_assert(std::is_trivially_copyable_v<TokenSamplerState>);
@@ -66,8 +66,8 @@ static_assert(std::is_trivially_copyable_v<TokenSamplerState>);
 /// Device pointers of a sampler, for its kernel.
 struct TokenSamplerMemory {
   TokenSamplerState* state;
-  std::uint32_t* history;       // (vocabulary / 32, rounded up): a bit for each id
-  TokenSample* results;         // (token_sampler_results): pinned memory of the host
+  std::uint32_t* history;  // (vocabulary / 32, rounded up): a bit for each id
+  TokenSample* results;    // (token_sampler_results): pinned memory of the host
   // Working space of one launch.
   unsigned long long* partials;  // (5, token_sampler_blocks)
   unsigned long long* masses;    // (token_sampler_passes, token_sampler_bins)
@@ -188,7 +188,7 @@ class TokenSampler {
  private:
   Context<Cuda>& ctx_;
   Storage<Cuda> device_;
-  Storage<Cpu> pinned_;                   // results, then the image of state and history that start copies
+  Storage<Cpu> pinned_;                  // results, then the image of state and history that start copies
   std::optional<Event<Cuda>> uploaded_;  // the image may be changed
   TokenSample* results_ = nullptr;
   std::byte* image_ = nullptr;

@@ -2,6 +2,7 @@
 # A project without CUDA needs no CUDA header: what <tenon/tenon.hpp> and <tenon/text.hpp> read is listed by the compiler,
 # with folders of the toolkit taken out of its search, and none of it is the toolkit's or needs it. Where the toolkit is in
 # no folder that is always searched, <tenon/cuda.hpp> must fail in the same setting, which shows that the toolkit was hidden.
+# Kernels in a .cpp file end in a sentence that says what to do.
 #
 #   tests/scripts/check_cpu_only.sh CXX [compiler flag...]
 set -euo pipefail
@@ -34,5 +35,10 @@ if ! printf '#include <cuda_runtime_api.h>\n' | "${compile[@]}" -fsyntax-only - 
     printf 'error: <tenon/cuda.hpp> compiles without the CUDA toolkit\n'
     failures=1
   fi
+fi
+if messages="$(printf '#include <tenon/cuda.cuh>\n' | "${compile[@]}" -fsyntax-only - 2>&1)" ||
+  ! grep -q 'needs nvcc: include it from a .cu file, or include <tenon/cuda.hpp> and link' <<< "$messages"; then
+  printf '%s\nerror: <tenon/cuda.cuh> in a .cpp file does not say that it needs nvcc\n' "$messages"
+  failures=1
 fi
 exit $failures

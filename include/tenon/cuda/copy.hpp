@@ -16,6 +16,7 @@
 #include <tenon/tensor/tensor.hpp>
 
 TENON_NAMESPACE_BEGIN
+TENON_HIDDEN_BEGIN
 
 namespace detail {
 
@@ -152,4 +153,5 @@ template <Element T>
   return arange<T>(host, count).to(ctx);
 }
 
+TENON_HIDDEN_END
 TENON_NAMESPACE_END

@@ -22,6 +22,7 @@ namespace detail {
     case cudaErrorNoDevice: throw DeviceError("cuda: this machine has no CUDA device" + during);
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorInvalidDeviceFunction:
+    case cudaErrorInvalidKernelImage:
     case cudaErrorUnsupportedPtxVersion:
       throw DeviceError(
           "cuda: this program holds no kernels for this device: build it with CMAKE_CUDA_ARCHITECTURES set to the "

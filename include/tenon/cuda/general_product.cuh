@@ -10,6 +10,7 @@
 #include <tenon/core/math.hpp>
 #include <tenon/cuda/launch.cuh>
 #include <tenon/cuda/primitives.cuh>
+#include <tenon/tensor/view.hpp>
 
 TENON_NAMESPACE_BEGIN
 TENON_HIDDEN_BEGIN

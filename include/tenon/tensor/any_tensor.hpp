@@ -166,10 +166,8 @@ class AnyTensor {
     }
     Sizes<Rank> sizes{};
     Sizes<Rank> strides{};
-    for (std::size_t i = 0; i < Rank; ++i) {
-      sizes[i] = sizes_[i];
-      strides[i] = strides_[i];
-    }
+    std::copy_n(sizes_.begin(), Rank, sizes.begin());  // no loop: nvcc warns of one up to a rank of 0
+    std::copy_n(strides_.begin(), Rank, strides.begin());
     return {std::get<Storage<Device>>(storage_), reinterpret_cast<T*>(data_), Layout<Rank>(sizes, strides)};
   }
 

@@ -47,12 +47,12 @@ class Layout {
   [[nodiscard]] TENON_HD constexpr const Sizes<Rank>& sizes() const noexcept { return sizes_; }
   [[nodiscard]] TENON_HD constexpr const Sizes<Rank>& strides() const noexcept { return strides_; }
   /// Size or stride of one dimension, negative ones counted from the end; a dimension out of range is not caught.
-  [[nodiscard]] TENON_HD constexpr std::int64_t size(std::int64_t dim) const noexcept { return sizes_[wrap(dim)]; }
-  [[nodiscard]] TENON_HD constexpr std::int64_t stride(std::int64_t dim) const noexcept { return strides_[wrap(dim)]; }
+  [[nodiscard]] TENON_HD std::int64_t size(std::int64_t dim) const noexcept { return values(sizes_)[wrap(dim)]; }
+  [[nodiscard]] TENON_HD std::int64_t stride(std::int64_t dim) const noexcept { return values(strides_)[wrap(dim)]; }
 
-  [[nodiscard]] TENON_HD constexpr std::int64_t numel() const noexcept {
+  [[nodiscard]] TENON_HD std::int64_t numel() const noexcept {
     std::int64_t count = 1;
-    for (std::size_t i = 0; i < Rank; ++i) count *= sizes_[i];
+    for (std::size_t i = 0; i < Rank; ++i) count *= values(sizes_)[i];
     return count;
   }
 
@@ -61,10 +61,10 @@ class Layout {
 
   /// Offset of an element in elements; indices are not checked.
   template <std::integral... I>
-  requires(sizeof...(I) == Rank) [[nodiscard]] TENON_HD constexpr std::int64_t offset(I... index) const noexcept {
+  requires(sizeof...(I) == Rank) [[nodiscard]] TENON_HD std::int64_t offset(I... index) const noexcept {
     std::int64_t sum = 0;
     std::size_t dim = 0;
-    ((sum += static_cast<std::int64_t>(index) * strides_[dim++]), ...);
+    ((sum += static_cast<std::int64_t>(index) * values(strides_)[dim++]), ...);
     return sum;
   }
 
@@ -145,6 +145,11 @@ class Layout {
  private:
   template <std::size_t>
   friend class Layout;
+
+  /// The elements of an array. In kernels its own operator[] is no function of the device: nvcc warns and leaves it out.
+  static TENON_HD const std::int64_t* values(const Sizes<Rank>& array) noexcept {
+    return reinterpret_cast<const std::int64_t*>(&array);
+  }
 
   static TENON_HD constexpr std::size_t wrap(std::int64_t dim) noexcept {
     return static_cast<std::size_t>(dim < 0 ? dim + static_cast<std::int64_t>(Rank) : dim);

@@ -303,7 +303,8 @@ TEMPLATE_TEST_CASE("self_attention with a window sees the last keys alone", "[op
 TEST_CASE("self_attention with a window keeps NaN to the queries that see it", "[ops][self_attention]") {
   const Case c{12, 40, 2, 1, 8, 8};
   Problem<float> problem(c);
-  problem.v.view()(31, 0, 3) = std::numeric_limits<float>::quiet_NaN();  // seen by queries 3 to 7: t + 24 <= 31 < t + 29
+  problem.v.view()(31, 0, 3) =
+      std::numeric_limits<float>::quiet_NaN();  // seen by queries 3 to 7: t + 24 <= 31 < t + 29
   support::for_each_level([&](auto& ctx) {
     const auto out = problem.result();
     tenon::self_attention(ctx, out.view(), problem.q.view(), problem.k.view(), problem.v.view(), problem.scale, 5);

@@ -29,7 +29,7 @@ template <>
 class Uploader<Cpu> {
  public:
   /// `total` bytes are expected; the CPU reports none of them.
-  explicit Uploader(Context<Cpu>& ctx, std::int64_t total = 0, LoadProgress progress = {}) : ctx_(ctx) {
+  explicit Uploader(Context<Cpu>& ctx, std::int64_t total = 0, const LoadProgress& progress = {}) : ctx_(ctx) {
     static_cast<void>(total);
     static_cast<void>(progress);
   }

@@ -182,17 +182,9 @@ class AnyTensor {
 
   /// Row-major with the elements converted to `dtype`; shared where nothing has to change. Throws DeviceError for
   /// elements on another device than the context's, as every call with a context does.
-  [[nodiscard]] AnyTensor cast(Context<Cpu>& ctx, DType dtype) const {
+  [[nodiscard]] AnyTensor cast(Context<Cpu>&, DType dtype) const {
     expect_device<Cpu>();
-    if (dtype == dtype_ && is_contiguous()) return *this;
-    AnyTensor result = empty(ctx, dtype, sizes_);
-    if (result.numel() == 0) return result;
-    if (is_contiguous()) {
-      detail::convert_run(dtype, result.data_, dtype_, data_, 1, numel());
-    } else {
-      convert_rows(result, 0, result.data_, data_);
-    }
-    return result;
+    return cast_host(dtype);
   }
   template <std::same_as<Cuda> Device>
   [[nodiscard]] AnyTensor cast(Context<Device>& ctx, DType dtype) const {
@@ -214,8 +206,7 @@ class AnyTensor {
   template <std::same_as<Cuda> Device>
   [[nodiscard]] AnyTensor to(Context<Device>& ctx) const {
     if (device() == DeviceKind::cuda) return *this;
-    Context<Cpu> host(1);
-    const AnyTensor packed = cast(host, dtype_);
+    const AnyTensor packed = cast_host(dtype_);
     AnyTensor result = empty(ctx, dtype_, sizes_);
     detail::copy_bytes(ctx, result.data_, packed.data_, nbytes(), DeviceKind::cuda, DeviceKind::cpu);
     return result;
@@ -226,13 +217,33 @@ class AnyTensor {
     if (device() == DeviceKind::cpu) return *this;
     expect_device<Device>();
     const AnyTensor packed = contiguous(ctx);
-    Context<Cpu> host(1);
-    AnyTensor result = empty(host, dtype_, sizes_);
+    AnyTensor result = empty_host(dtype_, sizes_);
     detail::copy_bytes(ctx, result.data_, packed.data_, nbytes(), DeviceKind::cpu, DeviceKind::cuda);
     return result;
   }
 
  private:
+  static AnyTensor empty_host(DType dtype, std::vector<std::int64_t> sizes) {
+    AnyTensor result;
+    Storage<Cpu> storage = detail::allocate_host_block(byte_count(dtype, sizes));
+    result.data_ = storage.data();
+    result.storage_ = std::move(storage);
+    result.set_row_major(dtype, std::move(sizes));
+    return result;
+  }
+
+  [[nodiscard]] AnyTensor cast_host(DType dtype) const {
+    if (dtype == dtype_ && is_contiguous()) return *this;
+    AnyTensor result = empty_host(dtype, sizes_);
+    if (result.numel() == 0) return result;
+    if (is_contiguous()) {
+      detail::convert_run(dtype, result.data_, dtype_, data_, 1, numel());
+    } else {
+      convert_rows(result, 0, result.data_, data_);
+    }
+    return result;
+  }
+
   template <DeviceTag Device>
   void expect_device() const {
     if (device_kind_of<Device> == device()) return;

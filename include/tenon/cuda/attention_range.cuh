@@ -9,7 +9,7 @@
 #include <tenon/core/config.hpp>
 #include <tenon/core/math.hpp>
 #include <tenon/cuda/attention_plain.cuh>
-#include <tenon/cuda/attention_prefill.cuh>
+#include <tenon/cuda/attention_tile.cuh>
 #include <tenon/cuda/primitives.cuh>
 
 TENON_NAMESPACE_BEGIN

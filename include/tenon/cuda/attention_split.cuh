@@ -10,8 +10,8 @@
 #include <tenon/core/config.hpp>
 #include <tenon/core/math.hpp>
 #include <tenon/cuda/attention_plain.cuh>
-#include <tenon/cuda/attention_prefill.cuh>
 #include <tenon/cuda/attention_range.cuh>
+#include <tenon/cuda/attention_tile.cuh>
 #include <tenon/cuda/launch.cuh>
 #include <tenon/cuda/primitives.cuh>
 

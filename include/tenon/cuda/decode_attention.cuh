@@ -11,7 +11,6 @@
 #include <tenon/core/error.hpp>
 #include <tenon/core/math.hpp>
 #include <tenon/cuda/attention_plain.cuh>
-#include <tenon/cuda/attention_prefill.cuh>
 #include <tenon/cuda/attention_range.cuh>
 #include <tenon/cuda/attention_split.cuh>
 #include <tenon/cuda/decode_attention.hpp>

@@ -13,6 +13,12 @@ function(tenon_check_cuda variable)
     string(CONCAT problem "tenon's kernels need nvcc 12.0 or later, and this project's compiler is "
                   "${CMAKE_CUDA_COMPILER_ID} ${CMAKE_CUDA_COMPILER_VERSION}.")
   endif()
+  foreach(architecture IN LISTS CMAKE_CUDA_ARCHITECTURES)
+    if(architecture MATCHES "^([0-9]+)" AND CMAKE_MATCH_1 LESS 80)
+      string(CONCAT problem "tenon's kernels need compute capability 8.0 or later, and CMAKE_CUDA_ARCHITECTURES is "
+                    "${CMAKE_CUDA_ARCHITECTURES}. Write, for example:\n  set(CMAKE_CUDA_ARCHITECTURES 80-real 90)\n")
+    endif()
+  endforeach()
   set(${variable} "${problem}" PARENT_SCOPE)
 endfunction()
 
@@ -49,7 +55,8 @@ function(tenon_add_cuda_targets tenon include_dir)
     endif()
   endforeach()
   if(TENON_CUDA_FAMILIES)
-    set(families ${TENON_CUDA_FAMILIES})
+    set(families ${TENON_CUDA_FAMILIES} copy) # which others use
+    list(REMOVE_DUPLICATES families)
   endif()
   set(sources "")
   foreach(family IN LISTS families)

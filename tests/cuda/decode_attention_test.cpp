@@ -241,7 +241,7 @@ TEMPLATE_TEST_CASE("decode_attention with a window", "[cuda][decode_attention]",
   }
 }
 
-TEMPLATE_TEST_CASE("decode_attention: step follows step, with and without a graph, and gives the same bits",
+TEMPLATE_TEST_CASE("G12, G13: decode_attention: step follows step, with and without a graph, and gives the same bits",
                    "[cuda][decode_attention]", float, tenon::bfloat16) {
   TENON_NEEDS_CUDA();
   Context ctx;
@@ -276,7 +276,8 @@ TEMPLATE_TEST_CASE("decode_attention: step follows step, with and without a grap
   }
 }
 
-TEST_CASE("decode_attention at a far position", "[cuda][decode_attention]") {
+TEST_CASE("G14: decode_attention at a far position, in a grid that was chosen without knowing it",
+          "[cuda][decode_attention]") {
   TENON_NEEDS_CUDA();
   Context ctx;
   for (const std::int64_t heads : {2, 1}) {

@@ -388,62 +388,37 @@ TEMPLATE_TEST_CASE("cuda: a chain of decode products gives the same bits launche
   auto middle = tenon::empty<T>(ctx, {hidden});
   auto activated = tenon::empty<T>(ctx, {inner});
   auto logits = tenon::empty<float>(ctx, {2 * inner});
-  const auto chain = [&](bool prefetch) {
-    const auto next = [&](const View<const W, 2, Cuda>& weight, int streams) {
-      return prefetch ? detail::next_weights(ctx, weight, streams) : detail::NextWeights{};
-    };
+  const auto chain = [&] {
     for (int layer = 0; layer < 6; ++layer) {
       detail::decode_norm_linear<T, W>(ctx, middle.data(), x.data(), first.norm_device.data(), eps, first.weight_device,
-                                       first.bias_device.data(), next(first.weight_device, 1));
-      detail::decode_add_linear<T, W>(ctx, x.data(), middle.data(), first.weight_device, nullptr,
-                                      next(up.weight_device, 2));
+                                       first.bias_device.data());
+      detail::decode_add_linear<T, W>(ctx, x.data(), middle.data(), first.weight_device, nullptr);
       detail::decode_norm_swiglu<T, W>(ctx, activated.data(), x.data(), up.norm_device.data(), eps, up.weight_device,
-                                       nullptr, next(down.weight_device, 1));
-      detail::decode_add_linear<T, W>(ctx, x.data(), activated.data(), down.weight_device, down.bias_device.data(),
-                                      next(first.weight_device, 1));
+                                       nullptr);
+      detail::decode_add_linear<T, W>(ctx, x.data(), activated.data(), down.weight_device, down.bias_device.data());
     }
     detail::decode_logits<T, W>(ctx, logits.data(), x.data(), up.norm_device.data(), eps, up.weight_device);
   };
   const auto start = [&] { tenon::copy(ctx, View<T, 1, Cuda>(x), View<const T, 1, Cuda>(first.x_device)); };
   ctx.set_dependent_launch(false);
   start();
-  chain(false);
+  chain();
   const auto expected = bits(ctx, logits);
   const auto expected_x = bits(ctx, x);
   ctx.set_dependent_launch(true);
-  for (const bool prefetch : {false, true}) {
-    for (int run = 0; run < 20; ++run) {
-      INFO("run " << run << (prefetch ? " with prefetch" : ""));
-      start();
-      chain(prefetch);
-      CHECK(bits(ctx, logits) == expected);
-      CHECK(bits(ctx, x) == expected_x);
-    }
-    detail::CudaGraph graph(ctx, [&] { chain(prefetch); });
-    for (int run = 0; run < 20; ++run) {
-      INFO("replay " << run << (prefetch ? " with prefetch" : ""));
-      start();
-      graph.launch(ctx);
-      CHECK(bits(ctx, logits) == expected);
-      CHECK(bits(ctx, x) == expected_x);
-    }
+  for (int run = 0; run < 20; ++run) {
+    INFO("run " << run);
+    start();
+    chain();
+    CHECK(bits(ctx, logits) == expected);
+    CHECK(bits(ctx, x) == expected_x);
   }
-}
-
-TEST_CASE("cuda: next_weights names what the blocks of a product read first", "[cuda][decode_linear]") {
-  TENON_NEEDS_CUDA();
-  Context<Cuda> ctx;
-  const auto weight = tenon::empty<bfloat16>(ctx, {2 * 1000, 1536});
-  const View<const bfloat16, 2, Cuda> rows(weight);
-  const auto blocks = static_cast<std::int64_t>(ctx.properties().multiprocessors);
-  const auto one = detail::next_weights(ctx, rows);
-  CHECK(one.results == 2000);
-  CHECK(one.per_block * blocks + one.extra == 2000);
-  CHECK(one.bytes == 3072);
-  const auto two = detail::next_weights(ctx, rows, 2);
-  CHECK(two.results == 1000);
-  CHECK(two.per_block * blocks + two.extra == 1000);
-  CHECK(two.bytes == 2048);
-  CHECK(detail::next_weights(ctx, rows.slice(1, 1, 1536)).data == nullptr);
-  CHECK(detail::next_weights(ctx, rows.slice(0, 0, 0)).data == nullptr);
+  detail::CudaGraph graph(ctx, [&] { chain(); });
+  for (int run = 0; run < 20; ++run) {
+    INFO("replay " << run);
+    start();
+    graph.launch(ctx);
+    CHECK(bits(ctx, logits) == expected);
+    CHECK(bits(ctx, x) == expected_x);
+  }
 }

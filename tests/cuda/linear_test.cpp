@@ -390,7 +390,7 @@ TEMPLATE_TEST_CASE("cuda: linear without columns of in gives the bias, or zeros"
   ctx.synchronize();
 }
 
-TEST_CASE("cuda: linear reaches rows beyond 2^31 elements", "[cuda][linear]") {
+TEST_CASE("G10: cuda: linear reaches rows beyond 2^31 elements", "[cuda][linear]") {
   TENON_NEEDS_CUDA();
   Context<Cuda> ctx;
   const std::int64_t k = 64;

@@ -392,8 +392,8 @@ TEMPLATE_TEST_CASE("self_attention on CUDA reads keys and values out of a cache 
   }
 }
 
-TEMPLATE_TEST_CASE("self_attention on CUDA finds rows beyond 2^31 elements", "[cuda][self_attention]", tenon::bfloat16,
-                   tenon::float16) {
+TEMPLATE_TEST_CASE("G10: self_attention on CUDA finds rows beyond 2^31 elements", "[cuda][self_attention]",
+                   tenon::bfloat16, tenon::float16) {
   TENON_NEEDS_CUDA();
   Context ctx;
   using T = TestType;

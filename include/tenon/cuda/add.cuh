@@ -25,6 +25,7 @@ void add(Context<Cuda>& ctx, View<T, Rank, Cuda> out, std::type_identity_t<View<
          std::type_identity_t<View<const T, Rank, Cuda>> b) {
   detail::check_add(out.sizes(), a.sizes(), b.sizes());
   detail::check_output("add", "out", out.layout());
+  detail::check_devices(ctx, "add", out.data(), a.data(), b.data());
   if (out.empty()) return;
   detail::map_elements(ctx, "add", detail::AddOp{},
                        {detail::strided(out.layout()), detail::strided(a.layout()), detail::strided(b.layout())},

@@ -16,6 +16,7 @@ void add_rms_norm(Context<Cuda>& ctx, View<T, 2, Cuda> sum, std::type_identity_t
   detail::check_add_rms_norm(sum.sizes(), out.sizes(), a.sizes(), b.sizes(), weight.sizes(), eps);
   detail::check_output("add_rms_norm", "sum", sum.layout());
   detail::check_output("add_rms_norm", "out", out.layout());
+  detail::check_devices(ctx, "add_rms_norm", sum.data(), out.data(), a.data(), b.data(), weight.data());
   if (out.empty()) return;
   detail::NormRows<detail::kernel_t<T>> r{};
   r.out = detail::kernel_pointer(out.data());

@@ -192,6 +192,7 @@ void argmax(Context<Cuda>& ctx, View<std::int64_t, Rank, Cuda> index, View<T, Ra
   detail::check_argmax(index.sizes(), value.sizes(), in.sizes());
   detail::check_output("argmax", "index", index.layout());
   detail::check_output("argmax", "value", value.layout());
+  detail::check_devices(ctx, "argmax", index.data(), value.data(), in.data());
   if (index.empty()) return;
   detail::argmax_rows(
       ctx, {detail::row_layout(index.layout()), detail::row_layout(value.layout()), detail::row_layout(in.layout())},

@@ -282,7 +282,7 @@ bool launch_attention_prefill(Context<Cuda>& ctx, const AttentionArguments<K>& a
   if (a.heads > std::numeric_limits<std::int32_t>::max() / tiles) return false;
   const auto device = ctx.activate();
   const auto kernel = attention_prefill_kernel<K, D, Blocks>;
-  if (!has_tensor_cores(kernel)) return false;
+  if (!built_for(kernel, 80)) return false;
   LaunchShape shape;
   shape.grid = dim3(static_cast<unsigned>(tiles * a.heads));
   shape.block = dim3(prefill_threads);

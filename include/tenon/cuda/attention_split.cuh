@@ -41,6 +41,7 @@ __device__ __forceinline__ bool join_ranges(Range& range, C* partial, unsigned* 
   if (thread < rows) {
     mine[thread * row_size + row_size - 4] = memory->base[thread];
     mine[thread * row_size + row_size - 3] = memory->sum[thread];
+    for (int column = dv; column < row_size - 4; ++column) mine[thread * row_size + column] = C(0);  // read as packs
   }
   __syncthreads();
   if (thread == 0) {
@@ -183,7 +184,7 @@ bool launch_attention_ranges(Context<Cuda>& ctx, const AttentionArguments<K>& a)
   using C = compute_t<K>;
   const auto device = ctx.activate();
   const auto kernel = attention_split_kernel<Range, K>;
-  if (Range::columns != 0 && !has_tensor_cores(kernel)) return false;
+  if (Range::columns != 0 && !built_for(kernel, 80)) return false;
   LaunchShape shape;
   shape.shared_bytes = sizeof(typename Range::Memory);
   if (shape.shared_bytes > ctx.properties().shared_bytes_per_block) return false;

@@ -97,15 +97,6 @@ __device__ __forceinline__ void split_pair(float x, float y, unsigned& high, uns
 template <class K>
 inline constexpr float weight_shift = std::is_same_v<K, __half> ? 12.0f : 0.0f;
 
-/// Whether the code of a kernel that the device runs was built for tensor cores as the primitives use them.
-template <class Kernel>
-bool has_tensor_cores(Kernel* kernel) {
-  cudaFuncAttributes attributes{};
-  check_cuda(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)),
-             "reading a kernel's attributes");
-  return attributes.ptxVersion >= 80 && attributes.binaryVersion >= 80;
-}
-
 }  // namespace detail
 TENON_HIDDEN_END
 TENON_NAMESPACE_END

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <tenon/core/config.hpp>
 #include <tenon/core/device.hpp>
@@ -102,8 +103,8 @@ inline Storage<Cuda> allocate_device_block(const std::shared_ptr<DeviceMemory>& 
 /// Calls put work into the stream and return before it is done; they follow each other in order, so results may be used
 /// in further calls at once. `synchronize` waits. Copies to the CPU wait by themselves. One context serves one thread at a
 /// time; any number may exist, on one device or several. Tensors made with one context may be read in another of the same
-/// device once the first has been waited for, and must not be freed before the other has been waited for. The device that
-/// is current in the calling thread is left as it was.
+/// device once the first has been waited for, and must not be freed before the other has been waited for. While the stream is being captured, no
+/// tensor of the context may go. The device that is current in the calling thread is left as it was.
 template <>
 class Context<Cuda> {
  public:
@@ -123,6 +124,8 @@ class Context<Cuda> {
 
   [[nodiscard]] int ordinal() const noexcept { return properties_.ordinal; }
   [[nodiscard]] const DeviceProperties& properties() const noexcept { return properties_; }
+  /// Whether the process sees other GPUs too.
+  [[nodiscard]] bool has_neighbours() const noexcept { return has_neighbours_; }
   [[nodiscard]] cudaStream_t stream() const noexcept { return memory_->stream().handle(); }
   [[nodiscard]] Stream<Cuda>& stream_object() const noexcept { return memory_->stream(); }
 
@@ -156,9 +159,33 @@ class Context<Cuda> {
   std::shared_ptr<detail::DeviceMemory> memory_;
   BasicWorkspace<Cuda> workspace_;
   detail::CublasLt cublas_;
+  bool has_neighbours_ = Runtime<Cuda>::device_count() > 1;
   bool graphs_ = true;
   bool dependent_launch_ = true;
 };
+
+namespace detail {
+
+/// Throws DeviceError where one of these pointers is not memory of the context's device: operators check what the types
+/// cannot say. With one GPU there is nothing to mistake, and nothing is asked.
+template <class... T>
+void check_devices(const Context<Cuda>& ctx, std::string_view op, const T*... data) {
+  if (!ctx.has_neighbours()) return;
+  const auto check = [&](const void* pointer) {
+    cudaPointerAttributes attributes{};
+    if (pointer == nullptr || cudaPointerGetAttributes(&attributes, pointer) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
+      return;
+    }
+    if (attributes.type == cudaMemoryTypeDevice && attributes.device != ctx.ordinal()) {
+      throw DeviceError(std::string(op) + ": a tensor is on CUDA device " + std::to_string(attributes.device) +
+                        ", but the context is on device " + std::to_string(ctx.ordinal()));
+    }
+  };
+  (check(data), ...);
+}
+
+}  // namespace detail
 
 /// Memory for a tensor on the device of the context, from its pool. Freed in the order of the context's stream, also
 /// after the context is gone. Throws Error where memory is short; the context stays usable.

@@ -75,6 +75,7 @@ void check_copy(const Sizes<Rank>& dst, const Sizes<Rank>& src) {
 template <class T, std::size_t Rank, class U>
 requires(!std::is_const_v<T>) void copy(Context<Cuda>& ctx, View<T, Rank, Cuda> dst, View<U, Rank, Cuda> src) {
   detail::check_copy(dst.sizes(), src.sizes());
+  detail::check_devices(ctx, "copy", dst.data(), src.data());
   if (!dst.empty()) detail::copy_strided(ctx, detail::strided(dst), detail::const_strided(src));
 }
 
@@ -90,12 +91,7 @@ requires(!std::is_const_v<T>) void copy(Context<Cuda>& ctx, View<T, Rank, Cuda> 
       const auto bytes = static_cast<std::size_t>(src.numel()) * sizeof(T);
       detail::check_cuda(cudaMemcpyAsync(dst.data(), src.data(), bytes, cudaMemcpyHostToDevice, ctx.stream()),
                          "a copy to the device");
-      // From pageable memory the call returns when the source is read; from pinned memory it does not wait.
-      cudaPointerAttributes attributes{};
-      const bool pinned =
-          cudaPointerGetAttributes(&attributes, src.data()) == cudaSuccess && attributes.type == cudaMemoryTypeHost;
-      static_cast<void>(cudaGetLastError());
-      if (pinned) ctx.synchronize();
+      ctx.synchronize();  // whether the call itself has read the source depends on the kind of memory
       return;
     }
   }

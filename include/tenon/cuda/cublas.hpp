@@ -2,12 +2,12 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include <tenon/core/config.hpp>
@@ -43,7 +43,14 @@ struct ProductShape {
   std::uint32_t in_alignment = 1;
   std::uint32_t weight_alignment = 1;
 
-  friend auto operator<=>(const ProductShape&, const ProductShape&) = default;
+  /// An order for maps.
+  friend bool operator<(const ProductShape& a, const ProductShape& b) {
+    const auto key = [](const ProductShape& s) {
+      return std::tie(s.dtype, s.out_dtype, s.has_bias, s.m, s.n, s.k, s.out_row, s.in_row, s.weight_row,
+                      s.out_alignment, s.in_alignment, s.weight_alignment);
+    };
+    return key(a) < key(b);
+  }
 };
 
 /// A cuBLASLt handle, made with the first product, its scratch memory, and one algorithm for every shape seen. Products
@@ -75,11 +82,11 @@ class CublasLt {
     Call call(shape, out, in, weight, bias);
     if (const auto found = choices_.find(shape); found != choices_.end()) {
       if (!found->second.usable) return false;
-      if (run(stream, call, found->second)) return true;
+      if (usable(run(stream, call, found->second))) return true;
     }
     if (choices_.size() >= most_choices) choices_.clear();
     for (const Choice& choice : candidates(shape, call)) {
-      if (!choice.usable || !run(stream, call, choice)) continue;
+      if (!choice.usable || !usable(run(stream, call, choice))) continue;
       choices_.insert_or_assign(shape, choice);
       return true;
     }
@@ -88,6 +95,17 @@ class CublasLt {
   }
 
  private:
+  /// False for what cuBLASLt does not do. Anything else that is no success, such as short memory, may be another time.
+  static bool usable(cublasStatus_t status) {
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+        status == CUBLAS_STATUS_ARCH_MISMATCH) {
+      static_cast<void>(cudaGetLastError());
+      return false;
+    }
+    check_cublas(status, "linear");
+    return true;
+  }
+
   /// Prompts of every length add a few shapes each: some hundred bytes a shape.
   static constexpr std::size_t most_choices = 8192;
 
@@ -172,7 +190,7 @@ class CublasLt {
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         handle(), &call.product, &call.weight_layout, &call.in_layout, &call.out_layout, &call.out_layout, &preference,
         static_cast<int>(found.size()), found.data(), &count);
-    if (status != CUBLAS_STATUS_SUCCESS) count = 0;
+    if (!usable(status)) count = 0;
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
       result[i] = {found[i].state == CUBLAS_STATUS_SUCCESS && found[i].workspaceSize <= workspace_bytes_,
                    found[i].workspaceSize, found[i].algo};
@@ -180,7 +198,7 @@ class CublasLt {
     return result;
   }
 
-  [[nodiscard]] bool run(cudaStream_t stream, Call& call, const Choice& choice) {
+  [[nodiscard]] cublasStatus_t run(cudaStream_t stream, Call& call, const Choice& choice) {
     if (choice.workspace_bytes != 0 && workspace_.data() == nullptr) workspace_ = allocate_(workspace_bytes_);
     static constexpr float one_float = 1.0f;
     static constexpr float zero_float = 0.0f;
@@ -188,13 +206,9 @@ class CublasLt {
     static constexpr double zero_double = 0.0;
     const void* one = call.is_double ? static_cast<const void*>(&one_double) : &one_float;
     const void* zero = call.is_double ? static_cast<const void*>(&zero_double) : &zero_float;
-    const cublasStatus_t status =
-        cublasLtMatmul(handle(), &call.product, one, call.weight, &call.weight_layout, call.in, &call.in_layout, zero,
-                       call.out, &call.out_layout, call.out, &call.out_layout, &choice.algorithm,
-                       choice.workspace_bytes == 0 ? nullptr : workspace_.data(), choice.workspace_bytes, stream);
-    if (status == CUBLAS_STATUS_SUCCESS) return true;
-    static_cast<void>(cudaGetLastError());
-    return false;
+    return cublasLtMatmul(handle(), &call.product, one, call.weight, &call.weight_layout, call.in, &call.in_layout,
+                          zero, call.out, &call.out_layout, call.out, &call.out_layout, &choice.algorithm,
+                          choice.workspace_bytes == 0 ? nullptr : workspace_.data(), choice.workspace_bytes, stream);
   }
 
   std::size_t workspace_bytes_;

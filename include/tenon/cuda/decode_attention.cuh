@@ -159,7 +159,7 @@ bool launch_decode_attention(Context<Cuda>& ctx, K* out, const K* qkv, K* keys, 
   launch_shape.shared_bytes = sizeof(typename Range::Memory);
   if (Range::columns != 0) {
     const auto device = ctx.activate();
-    if (launch_shape.shared_bytes > ctx.properties().shared_bytes_per_block || !has_tensor_cores(kernel)) return false;
+    if (launch_shape.shared_bytes > ctx.properties().shared_bytes_per_block || !built_for(kernel, 80)) return false;
   }
   const std::int64_t splits = decode_attention_splits(ctx.properties(), shape);
   launch_shape.grid = dim3(static_cast<unsigned>(splits * decode_attention_units(shape)));

@@ -156,15 +156,14 @@ inline bool aligned_for_packs(const void* data) noexcept { return reinterpret_ca
 /// A row to each warp where they are enough for that, two at a time otherwise. Double has no fast kernel.
 template <class T, class W, class Input, class Output>
 void decode_product(Context<Cuda>& ctx, std::string_view op, const View<const W, 2, Cuda>& weight, const Input& input,
-                    bool input_aligned, const Output& output, const NextWeights& next) {
+                    bool input_aligned, const Output& output) {
   const std::int64_t results = weight.size(0) / Output::streams;
   const std::int64_t columns = weight.size(1);
   if (results == 0) return;
   if constexpr (!std::is_same_v<T, double>) {
     if (input_aligned && gemv_fits<T>(ctx, weight.data(), weight.stride(0), weight.size(0), columns, 1)) {
       const auto run = [&]<int R, int C>() {
-        launch_gemv<T, W, 1, R, C, true>(ctx, op, weight.data(), weight.stride(0), results, columns, input, output,
-                                         next);
+        launch_gemv<T, W, 1, R, C, true>(ctx, op, weight.data(), weight.stride(0), results, columns, input, output);
       };
       if constexpr (Output::streams == 2) {
         run.template operator()<2, 6>();
@@ -186,33 +185,32 @@ NormInput<T> norm_input(const T* x, const T* norm_weight, std::int64_t columns, 
 
 template <class T, class W>
 void decode_norm_linear(Context<Cuda>& ctx, T* out, const T* x, const T* norm_weight, double eps,
-                        View<const W, 2, Cuda> weight, const W* bias, const NextWeights& next) {
+                        View<const W, 2, Cuda> weight, const W* bias) {
   const LinearOutput<T, W> output{kernel_pointer(out), 0, 1, kernel_pointer(bias), 1, 1};
   decode_product<T, W>(ctx, "decode_norm_linear", weight, norm_input(x, norm_weight, weight.size(1), eps),
-                       aligned_for_packs(x) && aligned_for_packs(norm_weight), output, next);
+                       aligned_for_packs(x) && aligned_for_packs(norm_weight), output);
 }
 
 template <class T, class W>
 void decode_norm_swiglu(Context<Cuda>& ctx, T* out, const T* x, const T* norm_weight, double eps,
-                        View<const W, 2, Cuda> weight, const W* bias, const NextWeights& next) {
+                        View<const W, 2, Cuda> weight, const W* bias) {
   const SwigluOutput<T, W> output{kernel_pointer(out), kernel_pointer(bias), weight.size(0) / 2};
   decode_product<T, W>(ctx, "decode_norm_swiglu", weight, norm_input(x, norm_weight, weight.size(1), eps),
-                       aligned_for_packs(x) && aligned_for_packs(norm_weight), output, next);
+                       aligned_for_packs(x) && aligned_for_packs(norm_weight), output);
 }
 
 template <class T, class W>
-void decode_add_linear(Context<Cuda>& ctx, T* x, const T* in, View<const W, 2, Cuda> weight, const W* bias,
-                       const NextWeights& next) {
+void decode_add_linear(Context<Cuda>& ctx, T* x, const T* in, View<const W, 2, Cuda> weight, const W* bias) {
   const RowsInput<T, true> input{kernel_pointer(in), 0, 1, 1, true};
   decode_product<T, W>(ctx, "decode_add_linear", weight, input, aligned_for_packs(in),
-                       AddOutput<T, W>{kernel_pointer(x), kernel_pointer(bias)}, next);
+                       AddOutput<T, W>{kernel_pointer(x), kernel_pointer(bias)});
 }
 
 template <class T, class W>
 void decode_logits(Context<Cuda>& ctx, float* logits, const T* x, const T* norm_weight, double eps,
-                   View<const W, 2, Cuda> weight, const NextWeights& next) {
+                   View<const W, 2, Cuda> weight) {
   decode_product<T, W>(ctx, "decode_logits", weight, norm_input(x, norm_weight, weight.size(1), eps),
-                       aligned_for_packs(x) && aligned_for_packs(norm_weight), LogitsOutput<T>{logits}, next);
+                       aligned_for_packs(x) && aligned_for_packs(norm_weight), LogitsOutput<T>{logits});
 }
 
 }  // namespace detail

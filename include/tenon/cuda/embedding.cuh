@@ -97,6 +97,7 @@ void embedding(Context<Cuda>& ctx, View<T, 2, Cuda> out, std::type_identity_t<Vi
   using Weight = detail::kernel_t<W>;
   detail::check_embedding(out.sizes(), index.sizes(), weight.sizes());
   detail::check_output("embedding", "out", out.layout());
+  detail::check_devices(ctx, "embedding", out.data(), index.data(), weight.data());
   detail::check_indices<Cuda>(ctx, "embedding", "index", index, weight.size(0));
   if (out.empty()) return;
   constexpr int pack = detail::pack_size<K>;  // T is at least as large as W

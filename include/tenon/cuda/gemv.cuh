@@ -23,30 +23,13 @@ TENON_NAMESPACE_BEGIN
 TENON_HIDDEN_BEGIN
 namespace detail {
 
-/// The matrix that the kernel after this one reads, as far as its warps load it first, is brought into the L2 cache.
-template <class = void>
-__device__ __forceinline__ void prefetch_next(const NextWeights& next, int warp) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  const std::int64_t block = blockIdx.x;
-  if (next.data == nullptr || threadIdx.x % 32 != 0) return;
-  if (warp >= next.per_block + (block < next.extra ? 1 : 0)) return;
-  const std::int64_t row = block * next.per_block + min(block, next.extra) + warp;
-#pragma unroll 1
-  for (int stream = 0; stream < next.streams; ++stream) {
-    const auto* from = static_cast<const char*>(next.data) + (stream * next.results + row) * next.row_bytes;
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(from)), "r"(next.bytes)
-                 : "memory");
-  }
-#endif
-}
-
 /// results = the rows that `input` stages, times the matrix. M: rows of the input, the ones past its last are zeros. R:
 /// rows of the matrix in a unit; with Output::streams == 2 they are rows r and results + r. C: 16-byte loads of each of them
 /// in a batch. Early: the matrix is no kernel's output, so its first batch is loaded before the kernel before has ended.
 template <class T, class W, int M, int R, int C, bool Early, class Input, class Output>
 __global__ void __launch_bounds__(gemv_threads, 1)
     gemv_kernel(const kernel_t<W>* weight, std::int64_t row_stride, std::int64_t results, const GemvPlan plan,
-                const Input input, const Output output, const NextWeights next) {
+                const Input input, const Output output) {
   using KW = kernel_t<W>;
   using Acc = compute_t<kernel_t<T>>;
   using Extra = typename Output::Extra;
@@ -129,7 +112,6 @@ __global__ void __launch_bounds__(gemv_threads, 1)
   while (true) {
     const GemvCursor ahead = walk.next(now);
     const bool more = ahead.piece < pieces;
-    if (!more) prefetch_next(next, warp);
     if (pieces == 0) break;
 
     const KW* from[R];
@@ -205,8 +187,7 @@ __global__ void __launch_bounds__(gemv_threads, 1)
 
 template <class T, class W, int M, int R, int C, bool Early, class Input, class Output>
 void launch_gemv(Context<Cuda>& ctx, std::string_view op, const W* weight, std::int64_t row_stride,
-                 std::int64_t results, std::int64_t columns, const Input& input, const Output& output,
-                 const NextWeights& next = {}) {
+                 std::int64_t results, std::int64_t columns, const Input& input, const Output& output) {
   const std::int64_t units = Output::streams == 2 ? results : ceil_div(results, std::int64_t{R});
   const std::int64_t blocks = std::min<std::int64_t>(units, ctx.properties().multiprocessors);
   GemvPlan plan;
@@ -223,7 +204,7 @@ void launch_gemv(Context<Cuda>& ctx, std::string_view op, const W* weight, std::
   shape.shared_bytes = static_cast<std::size_t>(columns) * M * sizeof(T);
   shape.dependent = true;
   launch(ctx, op, shape, gemv_kernel<T, W, M, R, C, Early, Input, Output>, kernel_pointer(weight), row_stride, results,
-         plan, input, output, next);
+         plan, input, output);
 }
 
 }  // namespace detail

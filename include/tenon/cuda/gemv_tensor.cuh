@@ -18,23 +18,6 @@ TENON_NAMESPACE_BEGIN
 TENON_HIDDEN_BEGIN
 namespace detail {
 
-/// sums (16, 8) += a (16, 16) · b (16, 8), a in `upper` (rows 0 to 7) and `lower`, each lane with its parts.
-template <class K>
-__device__ __forceinline__ void multiply_tiles(float (&sums)[4], unsigned upper0, unsigned lower0, unsigned upper1,
-                                               unsigned lower1, unsigned b0, unsigned b1) {
-  if constexpr (std::is_same_v<K, __half>) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(upper0), "r"(lower0), "r"(upper1), "r"(lower1), "r"(b0), "r"(b1));
-  } else {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(upper0), "r"(lower0), "r"(upper1), "r"(lower1), "r"(b0), "r"(b1));
-  }
-}
-
 inline constexpr int tensor_rows = 16;    // of the matrix in a unit
 inline constexpr int tensor_columns = 8;  // rows of the input
 inline constexpr int tensor_chunk = 4;    // vectors of a row in one load of a warp: 8 rows of 4 lanes
@@ -124,10 +107,10 @@ __global__ void __launch_bounds__(gemv_threads, 1)
           upper = batch[i][0];
           lower = batch[i][1];
         }
-        multiply_tiles<K>(sums[0], upper.value[0], lower.value[0], upper.value[1], lower.value[1], x.value[0],
-                          x.value[1]);
-        multiply_tiles<K>(sums[1], upper.value[2], lower.value[2], upper.value[3], lower.value[3], x.value[2],
-                          x.value[3]);
+        multiply_add<K>(sums[0], upper.value[0], lower.value[0], upper.value[1], lower.value[1], x.value[0],
+                        x.value[1]);
+        multiply_add<K>(sums[1], upper.value[2], lower.value[2], upper.value[3], lower.value[3], x.value[2],
+                        x.value[3]);
       }
 #pragma unroll
       for (int r = 0; r < 2; ++r) {

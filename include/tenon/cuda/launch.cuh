@@ -28,14 +28,22 @@ struct LaunchShape {
   bool dependent = false;
 };
 
-/// Whether the machine code or PTX that the device runs for a kernel knows dependent launch. Code compiled by the driver
-/// from older PTX has the wait compiled out (NVIDIA/cccl issue 9134).
+/// Attributes of a kernel as the current device runs it.
 template <class Kernel>
-bool waits_for_previous(Kernel* kernel) {
+cudaFuncAttributes kernel_attributes(Kernel* kernel) {
   cudaFuncAttributes attributes{};
   check_cuda(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)),
              "reading a kernel's attributes");
-  return attributes.ptxVersion >= 90 && attributes.binaryVersion >= 90;
+  return attributes;
+}
+
+/// Whether both the PTX and the machine code of a kernel are of this architecture (80, 90) or a later one. Code that the
+/// driver compiled from older PTX lacks what is guarded by the newer one: dependent launch has its wait compiled out
+/// (NVIDIA/cccl issue 9134).
+template <class Kernel>
+bool built_for(Kernel* kernel, int architecture) {
+  const cudaFuncAttributes attributes = kernel_attributes(kernel);
+  return attributes.ptxVersion >= architecture && attributes.binaryVersion >= architecture;
 }
 
 /// Puts a kernel into the context's stream. Throws DeviceError that names `op`.
@@ -44,10 +52,12 @@ void launch(Context<Cuda>& ctx, std::string_view op, const LaunchShape& shape, v
             Arguments&&... arguments) {
   if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
   const auto device = ctx.activate();
-  // Beyond 48 KiB a kernel has to ask, and what it has of its own counts too.
+  // Beyond 48 KiB a kernel has to ask, and what it has of its own counts too. The limit belongs to the kernel, not to the
+  // launch: always the same, so that threads which launch it with different sizes do not lower each other's.
   if (shape.shared_bytes > 32u * 1024u) {
+    const std::size_t most = ctx.properties().shared_bytes_per_block - kernel_attributes(kernel).sharedSizeBytes;
     check_cuda(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(shape.shared_bytes)),
+                                    static_cast<int>(most)),
                op);
   }
   cudaLaunchConfig_t config{};
@@ -56,7 +66,7 @@ void launch(Context<Cuda>& ctx, std::string_view op, const LaunchShape& shape, v
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = ctx.stream();
   cudaLaunchAttribute attribute{};
-  if (shape.dependent && ctx.dependent_launch() && waits_for_previous(kernel)) {
+  if (shape.dependent && ctx.dependent_launch() && built_for(kernel, 90)) {
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
     config.attrs = &attribute;

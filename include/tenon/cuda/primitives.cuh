@@ -96,15 +96,6 @@ template <class K, int N>
 __device__ __forceinline__ void store_pack(K* to, const Pack<K, N>& pack) {
   *reinterpret_cast<Pack<K, N>*>(to) = pack;
 }
-/// The same past the caches' order of use: for weights, which are read once and never written. Not for what a kernel
-/// before this one wrote: such loads may move above the wait of a dependent launch.
-template <int N, class K>
-__device__ __forceinline__ Pack<K, N> load_pack_once(const K* from) {
-  static_assert(sizeof(Pack<K, N>) == 16);
-  const int4 bits = __ldcs(reinterpret_cast<const int4*>(from));
-  return __builtin_bit_cast(Pack<K, N>, bits);
-}
-
 /// Waits until the kernels before this one have ended and their writes are visible. The first thing that a kernel of a
 /// dependent launch does, in every thread, before it reads or writes anything but weights.
 __device__ __forceinline__ void wait_for_previous() {

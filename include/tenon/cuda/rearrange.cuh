@@ -138,6 +138,7 @@ template <Element T, std::size_t Rank>
 void rearrange(Context<Cuda>& ctx, View<T, Rank, Cuda> out, std::type_identity_t<View<const T, Rank, Cuda>> in) {
   detail::check_shape("rearrange", "in", in.sizes(), out.sizes(), "as out");
   detail::check_output("rearrange", "out", out.layout());
+  detail::check_devices(ctx, "rearrange", out.data(), in.data());
   detail::move_elements(ctx, "rearrange", out.data(), detail::strided(out.layout()), in.data(),
                         detail::strided(in.layout()), sizeof(T));
 }

@@ -163,6 +163,7 @@ void rms_norm(Context<Cuda>& ctx, View<T, 2, Cuda> out, std::type_identity_t<Vie
               std::type_identity_t<View<const T, 1, Cuda>> weight, double eps) {
   detail::check_rms_norm(out.sizes(), in.sizes(), weight.sizes(), eps);
   detail::check_output("rms_norm", "out", out.layout());
+  detail::check_devices(ctx, "rms_norm", out.data(), in.data(), weight.data());
   if (out.empty()) return;
   detail::NormRows<detail::kernel_t<T>> r{};
   r.out = detail::kernel_pointer(out.data());

@@ -229,6 +229,7 @@ void rope_table(Context<Device>& ctx, std::type_identity_t<View<float, 2, Device
   detail::check_rope_table(cos.sizes(), sin.sizes(), pos_ids.sizes(), theta);
   detail::check_output("rope_table", "cos", cos.layout());
   detail::check_output("rope_table", "sin", sin.layout());
+  detail::check_devices(ctx, "rope_table", cos.data(), sin.data(), pos_ids.data());
   if (cos.empty()) return;
   detail::LaunchShape shape;
   shape.block = dim3(detail::rope_threads);
@@ -245,6 +246,7 @@ void rope(Context<Cuda>& ctx, View<T, 3, Cuda> out, std::type_identity_t<View<co
           View<const float, 2, Cuda> cos, View<const float, 2, Cuda> sin) {
   detail::check_rope(out.sizes(), in.sizes(), cos.sizes(), sin.sizes());
   detail::check_output("rope", "out", out.layout());
+  detail::check_devices(ctx, "rope", out.data(), in.data(), cos.data(), sin.data());
   const detail::Heads<detail::kernel_t<T>> none{};
   detail::launch_rope(ctx, "rope", in.size(0), detail::heads_of<T>(out, in, in.size(2) / 2), none, none, cos, sin);
 }

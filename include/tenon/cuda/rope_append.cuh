@@ -19,6 +19,8 @@ void rope_append(Context<Cuda>& ctx, View<T, 3, Cuda> q_out, std::type_identity_
   detail::check_output("rope_append", "q_out", q_out.layout());
   detail::check_output("rope_append", "k_out", k_out.layout());
   detail::check_output("rope_append", "v_out", v_out.layout());
+  detail::check_devices(ctx, "rope_append", q_out.data(), k_out.data(), v_out.data(), q.data(), k.data(), v.data(),
+                        cos.data(), sin.data());
   detail::launch_rope(ctx, "rope_append", q.size(0), detail::heads_of<T>(q_out, q, q.size(2) / 2),
                       detail::heads_of<T>(k_out, k, k.size(2) / 2), detail::heads_of<T>(v_out, v, v.size(2)), cos, sin);
 }

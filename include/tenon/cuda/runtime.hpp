@@ -94,7 +94,10 @@ class Stream<Cuda> {
   void synchronize() const { detail::check_cuda(cudaStreamSynchronize(stream_), "waiting for a stream"); }
   [[nodiscard]] bool idle() const {
     const cudaError_t status = cudaStreamQuery(stream_);
-    if (status == cudaErrorNotReady) return false;
+    if (status == cudaErrorNotReady) {
+      static_cast<void>(cudaGetLastError());
+      return false;
+    }
     detail::check_cuda(status, "asking a stream");
     return true;
   }
@@ -125,7 +128,10 @@ class Event<Cuda> {
   void synchronize() const { detail::check_cuda(cudaEventSynchronize(event_), "waiting for an event"); }
   [[nodiscard]] bool reached() const {
     const cudaError_t status = cudaEventQuery(event_);
-    if (status == cudaErrorNotReady) return false;
+    if (status == cudaErrorNotReady) {
+      static_cast<void>(cudaGetLastError());
+      return false;
+    }
     detail::check_cuda(status, "asking an event");
     return true;
   }
@@ -204,8 +210,12 @@ struct Runtime<Cuda> {
   [[nodiscard]] static Storage<Cpu> allocate_pinned(std::size_t bytes) {
     void* data = nullptr;
     if (bytes != 0) {
-      detail::check_cuda(cudaHostAlloc(&data, bytes, cudaHostAllocPortable),
-                         "allocating " + std::to_string(bytes) + " bytes of pinned memory");
+      const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
+      if (status == cudaErrorMemoryAllocation) {
+        static_cast<void>(cudaGetLastError());
+        throw Error("cannot allocate " + std::to_string(bytes) + " bytes of pinned CPU memory");
+      }
+      detail::check_cuda(status, "allocating pinned memory");
     }
     auto* block = static_cast<std::byte*>(data);
     return {block, bytes, std::shared_ptr<void>(data, [](void* p) { static_cast<void>(cudaFreeHost(p)); }), false};
@@ -215,7 +225,8 @@ struct Runtime<Cuda> {
   static void copy(void* to, const void* from, std::size_t bytes, CopyKind kind) {
     if (bytes == 0) return;
     detail::check_cuda(cudaMemcpy(to, from, bytes, detail::copy_direction(kind)), "a copy");
-    if (kind == CopyKind::device_to_device) detail::check_cuda(cudaStreamSynchronize(nullptr), "a copy");
+    // To the device, and on it, the call may return before the bytes are there.
+    if (kind != CopyKind::device_to_host) detail::check_cuda(cudaStreamSynchronize(nullptr), "a copy");
   }
   /// Puts a copy into a stream; both ranges must live until the stream has reached it. Copies to and from host memory
   /// that is not pinned may wait.

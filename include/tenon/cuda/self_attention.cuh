@@ -39,6 +39,7 @@ void self_attention(Context<Cuda>& ctx, View<T, 3, Cuda> out, std::type_identity
                     double scale, std::int64_t window) {
   detail::check_self_attention(out.sizes(), q.sizes(), k.sizes(), v.sizes(), scale, window);
   detail::check_output("self_attention", "out", out.layout());
+  detail::check_devices(ctx, "self_attention", out.data(), q.data(), k.data(), v.data());
   if (out.empty()) return;
   using K = detail::kernel_t<T>;
   detail::AttentionArguments<K> a;

@@ -30,6 +30,7 @@ void swiglu(Context<Cuda>& ctx, View<T, Rank, Cuda> out, std::type_identity_t<Vi
             std::type_identity_t<View<const T, Rank, Cuda>> up) {
   detail::check_swiglu(out.sizes(), gate.sizes(), up.sizes());
   detail::check_output("swiglu", "out", out.layout());
+  detail::check_devices(ctx, "swiglu", out.data(), gate.data(), up.data());
   if (out.empty()) return;
   detail::map_elements(ctx, "swiglu", detail::SwigluOp{},
                        {detail::strided(out.layout()), detail::strided(gate.layout()), detail::strided(up.layout())},

@@ -47,18 +47,20 @@ class Uploader<Cuda> {
   template <class W, std::size_t Rank>
   [[nodiscard]] Tensor<const W, Rank, Cuda> join(std::span<const AnyTensor> sources) {
     Sizes<Rank> sizes{};
+    bool is_first = true;
     for (const AnyTensor& source : sources) {
       if (source.rank() != Rank)
         throw ShapeError("upload: shape " + shape_string(source.sizes()) + " has another rank");
       const std::int64_t above = sizes[0];
       for (std::size_t i = 0; i < Rank; ++i) {
-        if (i > 0 && above > 0 && source.sizes()[i] != sizes[i]) {
+        if (i > 0 && !is_first && source.sizes()[i] != sizes[i]) {
           throw ShapeError("upload: shape " + shape_string(source.sizes()) + " does not join to " +
                            shape_string(sizes));
         }
         sizes[i] = source.sizes()[i];
       }
       sizes[0] += above;
+      is_first = false;
     }
     auto result = empty<W>(ctx_, sizes);
     auto* to = reinterpret_cast<std::byte*>(result.data());

@@ -48,7 +48,7 @@ struct SamplingOptions {
   /// Also report the log-probability of the chosen token. Off saves one pass over the logits.
   bool log_probabilities = true;
 
-  /// Also report this many of the most probable tokens; see `Sampler::top_log_probabilities`.
+  /// Also report this many of the most probable tokens; see `Sampler::top_log_probabilities`. A Sequence has no use for it.
   std::int64_t top_log_probabilities = 0;
 
   /// Throws ValueError that names the option, its value and what is allowed.

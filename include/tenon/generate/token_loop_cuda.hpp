@@ -31,7 +31,7 @@ class TokenLoop<Model, Cuda> {
 
  public:
   TokenLoop(Context<Cuda>& ctx, const Model& model, std::int64_t capacity)
-      : ctx_(ctx), model_(model), state_(std::make_unique<State>(ctx, model, capacity)) {}
+      : ctx_(ctx), model_(model), state_(make_state(ctx, model, capacity)) {}
   TokenLoop(TokenLoop&&) noexcept = default;
   /// Waits: what is in the stream still uses the cache.
   ~TokenLoop() {
@@ -95,6 +95,12 @@ class TokenLoop<Model, Cuda> {
     DecodeStep<T> step;
     std::array<Event<Cuda>, 2> events;  // of the last two draws: reached when their results are there
   };
+
+  /// Events belong to the device that is current when they are made.
+  static std::unique_ptr<State> make_state(Context<Cuda>& ctx, const Model& model, std::int64_t capacity) {
+    const auto device = ctx.activate();
+    return std::make_unique<State>(ctx, model, capacity);
+  }
 
   Event<Cuda>& event(std::int64_t draw) { return state_->events[static_cast<std::size_t>(draw % 2)]; }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <tenon/core/config.hpp>
@@ -26,7 +27,8 @@ TENON_NAMESPACE_BEGIN
 /// put into the stream again and again without the host knowing any of it.
 ///
 /// The values are those of forward, rounded at the same points; sums may be formed in another order. Model, cache and
-/// context must outlive the step; the cache's memory must stay where it is. One thread at a time.
+/// context must outlive the step; the cache's memory must stay where it is. Every call takes the context of the
+/// constructor. One thread at a time.
 template <class T>
 class DecodeStep {
  public:
@@ -35,7 +37,7 @@ class DecodeStep {
 
   DecodeStep(Context<Cuda>& ctx, const Decoder<T, Cuda>& model, const KvCache<T, Cuda>& cache,
              Continuation continuation = {})
-      : model_(model),
+      : model_(checked(model, cache)),
         cache_(cache),
         continuation_(std::move(continuation)),
         config_(model.config()),
@@ -83,6 +85,17 @@ class DecodeStep {
   }
 
  private:
+  static constexpr std::int64_t most_head_dim = 256;
+
+  static const Decoder<T, Cuda>& checked(const Decoder<T, Cuda>& model, const KvCache<T, Cuda>& cache) {
+    if (!cache.fits(model.config())) throw ShapeError("decode step: the cache was made for a model of another shape");
+    if (model.config().head_dim > most_head_dim) {
+      throw ShapeError("decode step: head_dim is " + std::to_string(model.config().head_dim) + ", and at most " +
+                       std::to_string(most_head_dim) + " is taken on CUDA");
+    }
+    return model;
+  }
+
   [[nodiscard]] detail::DecodeAttentionShape shape(std::int64_t layer) const {
     return {config_.num_attention_heads,
             config_.num_key_value_heads,
@@ -104,38 +117,29 @@ class DecodeStep {
       const DecoderLayer<T, Cuda>& layer = model_.layers()[static_cast<std::size_t>(i)];
       const LinearWeight<T, Cuda>& qkv_proj = layer.qkv_proj.matrices().front();
       const LinearWeight<T, Cuda>& gate_up_proj = layer.gate_up_proj.matrices().front();
-      const bool is_last = i + 1 == config_.num_hidden_layers;
-      const LinearWeight<T, Cuda>& behind =
-          is_last ? model_.lm_head() : model_.layers()[static_cast<std::size_t>(i) + 1].qkv_proj.matrices().front();
 
       qkv_proj.visit([&]<class W>(const View<const W, 2, Cuda>& weight, const auto& bias) {
         detail::decode_norm_linear<T, W>(ctx, qkv_.data(), x_.data(), layer.input_norm.data(), eps, weight,
-                                         pointer(bias), next(ctx, layer.o_proj));
+                                         pointer(bias));
       });
       detail::decode_attention<T>(ctx, attended_.data(), qkv_.data(), cache_.keys(i, 0, cache_.capacity()).data(),
                                   cache_.values(i, 0, cache_.capacity()).data(), cos_.data(), sin_.data(), position(),
                                   shape(i), scratch);
       layer.o_proj.visit([&]<class W>(const View<const W, 2, Cuda>& weight, const auto& bias) {
-        detail::decode_add_linear<T, W>(ctx, x_.data(), attended_.data(), weight, pointer(bias),
-                                        next(ctx, gate_up_proj, 2));
+        detail::decode_add_linear<T, W>(ctx, x_.data(), attended_.data(), weight, pointer(bias));
       });
       gate_up_proj.visit([&]<class W>(const View<const W, 2, Cuda>& weight, const auto& bias) {
         detail::decode_norm_swiglu<T, W>(ctx, activated_.data(), x_.data(), layer.post_attention_norm.data(), eps,
-                                         weight, pointer(bias), next(ctx, layer.down_proj));
+                                         weight, pointer(bias));
       });
       layer.down_proj.visit([&]<class W>(const View<const W, 2, Cuda>& weight, const auto& bias) {
-        detail::decode_add_linear<T, W>(ctx, x_.data(), activated_.data(), weight, pointer(bias), next(ctx, behind));
+        detail::decode_add_linear<T, W>(ctx, x_.data(), activated_.data(), weight, pointer(bias));
       });
     }
     model_.lm_head().visit([&]<class W>(const View<const W, 2, Cuda>& weight, const auto&) {
       detail::decode_logits<T, W>(ctx, logits_.data(), x_.data(), model_.norm().data(), eps, weight);
     });
     if (continuation_) continuation_(ctx);
-  }
-
-  /// What the product after the next one reads first; see NextWeights.
-  static detail::NextWeights next(const Context<Cuda>& ctx, const LinearWeight<T, Cuda>& weight, int streams = 1) {
-    return weight.visit([&](const auto& matrix, const auto&) { return detail::next_weights(ctx, matrix, streams); });
   }
 
   template <class W>

@@ -15,7 +15,8 @@ TENON_NAMESPACE_BEGIN
 /// Memory of one sequence. Many caches may share one model; a cache belongs to one sequence and one thread at a time.
 ///
 /// Keys are kept after rotation, so a cache can be cut short (`truncate`) but not shifted. Memory is allocated for the
-/// whole capacity and touched token by token: what is never reached costs address space only.
+/// whole capacity. On the CPU it is touched token by token, so what is never reached costs address space only; on a GPU all
+/// of it is taken: 2 * layers * kv heads * head_dim elements a token.
 template <class T, DeviceTag Device>
 class KvCache {
  public:

@@ -57,6 +57,14 @@ class LinearWeight {
   /// The same of several matrices with one number of columns, one below the other. On the CPU of one matrix only: there
   /// matrices stay where they are.
   LinearWeight(Uploader<Device>& uploader, std::span<const NamedWeight> parts) {
+    for (const NamedWeight& part : parts) {
+      if (part.bias.has_value() != parts.front().bias.has_value()) {
+        throw ValueError("joined weights: either all parts have a bias or none");
+      }
+    }
+    if (parts.empty() || (std::same_as<Device, Cpu> && parts.size() != 1)) {
+      throw ValueError("joined weights: " + std::to_string(parts.size()) + " parts");
+    }
     if constexpr (std::same_as<T, float>) {
       // Where dtypes differ, one would have to be rounded to match: then all are widened instead.
       DType dtype = parts.front().matrix.dtype();

@@ -33,10 +33,11 @@ inline void check_self_attention(const Sizes<3>& out, const Sizes<3>& q, const S
 /// out = softmax(scale · q kᵀ + mask) v for each head: q (tokens, heads, d), k (kv tokens, kv heads, d),
 /// v (kv tokens, kv heads, dv), out (tokens, heads, dv). heads is a multiple of kv heads, and query head h reads kv head
 /// h / (heads / kv heads). The mask is causal and aligned to the bottom right: query t sees the first
-/// kv tokens - tokens + t + 1 keys, with a window of W > 0 the last W of these; a query that sees none gives zeros. Scores, softmax and sums are float (double for
-/// double); the result is rounded once. NaN and infinity in a key or value reach the queries that see it, and no others. On
-/// the CPU a query's result is bitwise the same alone, among others, and with any number of threads. Any strides; `out`
-/// must not overlap an input. Throws ShapeError, and ValueError for a scale that is not finite.
+/// kv tokens - tokens + t + 1 keys, with a window of W > 0 the last W of these; a query that sees none gives zeros. Scores,
+/// softmax and sums are float (double for double); the result is rounded once. NaN and infinity in a key or value reach the
+/// queries that see it, and no others. On the CPU a query's result is bitwise the same alone, among others, and with any
+/// number of threads. Any strides; `out` must not overlap an input. Throws ShapeError, and ValueError for a scale that is
+/// not finite or a negative window.
 template <FloatElement T>
 void self_attention(Context<Cpu>& ctx, View<T, 3, Cpu> out, std::type_identity_t<View<const T, 3, Cpu>> q,
                     std::type_identity_t<View<const T, 3, Cpu>> k, std::type_identity_t<View<const T, 3, Cpu>> v,

@@ -86,12 +86,23 @@ class BasicWorkspace {
     if (top_.block == blocks_.size() || blocks_[top_.block].bytes() < bytes) {
       // Blocks from here on are unused: replace them by one that is large enough.
       blocks_.resize(top_.block);
-      blocks_.push_back(allocate_(std::max({bytes, smallest_block, 2 * capacity()})));
+      blocks_.push_back(grown(bytes));
       top_ = {blocks_.size() - 1, 0};
     }
     std::byte* result = blocks_[top_.block].data() + top_.used;
     top_.used += bytes;
     return result;
+  }
+
+  /// More than asked for, so that there are few blocks, unless memory is short.
+  Storage<Device> grown(std::size_t bytes) {
+    const std::size_t wanted = std::max({bytes, smallest_block, 2 * capacity()});
+    if (wanted == bytes) return allocate_(bytes);
+    try {
+      return allocate_(wanted);
+    } catch (const Error&) {
+      return allocate_(bytes);
+    }
   }
 
   void release(Mark mark) noexcept {

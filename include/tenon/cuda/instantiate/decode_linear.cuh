@@ -8,13 +8,11 @@ namespace detail {
 
 #define TENON_INSTANTIATE(T, W)                                                                                  \
   template void decode_norm_linear<T, W>(Context<Cuda>&, T*, const T*, const T*, double, View<const W, 2, Cuda>, \
-                                         const W*, const NextWeights&);                                          \
+                                         const W*);                                                              \
   template void decode_norm_swiglu<T, W>(Context<Cuda>&, T*, const T*, const T*, double, View<const W, 2, Cuda>, \
-                                         const W*, const NextWeights&);                                          \
-  template void decode_add_linear<T, W>(Context<Cuda>&, T*, const T*, View<const W, 2, Cuda>, const W*,          \
-                                        const NextWeights&);                                                     \
-  template void decode_logits<T, W>(Context<Cuda>&, float*, const T*, const T*, double, View<const W, 2, Cuda>,  \
-                                    const NextWeights&);
+                                         const W*);                                                              \
+  template void decode_add_linear<T, W>(Context<Cuda>&, T*, const T*, View<const W, 2, Cuda>, const W*);         \
+  template void decode_logits<T, W>(Context<Cuda>&, float*, const T*, const T*, double, View<const W, 2, Cuda>);
 
 TENON_INSTANTIATE(float, float)
 TENON_INSTANTIATE(float, float16)

@@ -213,7 +213,7 @@ struct Runtime<Cuda> {
       const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
       if (status == cudaErrorMemoryAllocation) {
         static_cast<void>(cudaGetLastError());
-        throw Error("cannot allocate " + std::to_string(bytes) + " bytes of pinned CPU memory");
+        throw Error("cannot allocate " + std::to_string(bytes) + " bytes of pinned memory");
       }
       detail::check_cuda(status, "allocating pinned memory");
     }

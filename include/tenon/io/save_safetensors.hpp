@@ -62,7 +62,10 @@ inline std::string safetensors_header_text(const std::vector<SafetensorsEntry>& 
   for (const SafetensorsEntry& entry : entries) {
     if (text.size() > 1) text += ',';
     text += json_string(entry.name) + ":{\"dtype\":\"" + std::string(entry.dtype.name) + "\",\"shape\":[";
-    for (std::size_t i = 0; i < entry.shape.size(); ++i) text += (i == 0 ? "" : ",") + std::to_string(entry.shape[i]);
+    for (std::size_t i = 0; i < entry.shape.size(); ++i) {
+      if (i > 0) text += ',';
+      text += std::to_string(entry.shape[i]);
+    }
     text += "],\"data_offsets\":[" + std::to_string(offset) + ",";
     offset += entry.bytes.size();
     text += std::to_string(offset) + "]}";

@@ -55,6 +55,14 @@ class DeviceMemory {
 
   /// nullptr where memory is short, also after everything unused has been given back.
   [[nodiscard]] void* allocate(std::size_t bytes) {
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    check_cuda(cudaStreamIsCapturing(stream_->handle(), &capture), "allocating memory");
+    if (capture != cudaStreamCaptureStatusNone) {
+      // It would be memory of the graph, which comes and goes with every launch.
+      throw DeviceError(
+          "cuda: a call allocates memory while the stream of its context is being captured; calls that ran "
+          "once before, with the same sizes, need none");
+    }
     void* data = nullptr;
     cudaError_t status = cudaMallocFromPoolAsync(&data, bytes, pool_, stream_->handle());
     if (status == cudaErrorMemoryAllocation) {

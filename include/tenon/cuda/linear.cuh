@@ -286,7 +286,7 @@ void linear(Context<Cuda>& ctx, View<T, 2, Cuda> out, std::type_identity_t<View<
   const Sizes<1> bias_sizes = bias ? bias->sizes() : Sizes<1>{};
   detail::check_linear(out.sizes(), in.sizes(), weight.sizes(), bias ? &bias_sizes : nullptr);
   detail::check_output("linear", "out", out.layout());
-  detail::check_devices(ctx, "linear", out.data(), in.data(), weight.data());
+  detail::check_devices(ctx, "linear", out.data(), in.data(), weight.data(), bias ? bias->data() : nullptr);
   if (out.empty()) return;
   using Weight = std::remove_const_t<W>;
   detail::linear_dispatch<T, Weight>(ctx, out, in, View<const Weight, 2, Cuda>(weight), bias);

@@ -35,8 +35,9 @@ function(tenon_add_cuda_targets tenon include_dir)
   # The runtime that CMake links to CUDA targets itself, so that a program has one: the static one unless told otherwise.
   set(shared "$<STREQUAL:$<TARGET_PROPERTY:CUDA_RUNTIME_LIBRARY>,Shared>")
   target_link_libraries(tenon_cuda INTERFACE ${tenon} "$<IF:${shared},CUDA::cudart,CUDA::cudart_static>" CUDA::cublasLt)
-  # cxx_std_20 does not reach nvcc, and CMake 3.25 knows no cuda_std_20. Sizes are std::array, whose operators nvcc leaves
-  # out of kernels, with no more than a warning, unless told that constexpr functions may be called there.
+  # cxx_std_20 does not reach nvcc, and CMake 3.25 knows no cuda_std_20. tenon's own kernels need no more;
+  # the second flag is for a project's that index sizes() or strides(), which are std::array: without it nvcc leaves the
+  # call out, with no more than a warning.
   target_compile_options(tenon_cuda INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr>")
   # Two shared libraries of a process may hold kernels for different architectures. The launchers are hidden; this keeps
   # each library to its own copies of the inline functions that call them, too.

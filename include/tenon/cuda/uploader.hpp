@@ -78,7 +78,7 @@ class Uploader<Cuda> {
   }
 
  private:
-  static constexpr int most_threads = 8;  // more do not read page cache faster
+  static constexpr int most_threads = 8;  // a guess: with 8, 3.5 GB take 0.15 s from the page cache
   static constexpr std::size_t piece_bytes = std::size_t{8} << 20;
 
   /// Pinned memory, and the point at which the copy out of it is done.

@@ -1,11 +1,9 @@
 // TokenLoop on CUDA: the decode step and the sampler of the device, one step ahead of the host.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -60,8 +58,9 @@ class TokenLoop<Model, Cuda> {
 
   void read(std::span<const std::int64_t> tokens) {
     State& state = *state_;
+    // The position first: setting it waits for what is in the stream, which then is no more than a step nobody wants.
+    state.step.set_position(ctx_, state.cache.length() + static_cast<std::int64_t>(tokens.size()));
     model_.forward(ctx_, state.cache, tokens, state.step.logits());
-    state.step.set_position(ctx_, state.cache.length());
     state.sampler.enqueue(ctx_, state.step.logits().data(), state.step.id(), nullptr);
     mark();
     ctx_.synchronize();

@@ -62,7 +62,7 @@ class DecodeStep {
   /// Where each step leaves the logits: (1, vocab_size). Others may write them too, such as forward for a prompt.
   [[nodiscard]] const Tensor<float, 2, Cuda>& logits() const noexcept { return logits_; }
 
-  /// Sets the position of the next step.
+  /// Sets the position of the next step. Waits for the context.
   void set_position(Context<Cuda>& ctx, std::int64_t position) const {
     copy(ctx, View<std::int64_t, 1, Cuda>(numbers_).slice(0, 1, 2),
          View<const std::int64_t, 1, Cpu>(&position, Sizes<1>{1}));

@@ -19,8 +19,10 @@
 #include "support/operand.hpp"
 
 using support::Form;
+using support::message_of;
 using support::OnDevice;
 using support::Operand;
+using support::upload;
 using tenon::Context;
 using tenon::Cpu;
 using tenon::Cuda;
@@ -28,13 +30,6 @@ using tenon::Sizes;
 using tenon::View;
 
 namespace {
-
-template <class T, std::size_t Rank>
-tenon::Tensor<T, Rank, Cuda> upload(Context<Cuda>& ctx, const Operand<T, Rank>& host) {
-  auto result = tenon::empty<T>(ctx, host.view().sizes());
-  tenon::copy(ctx, View<T, Rank, Cuda>(result), View<const T, Rank>(host.view()));
-  return result;
-}
 
 /// Runs argmax on an operand as it lies and on an aligned copy, and compares with `expected` (one index for each row).
 template <class T, std::size_t Rank>
@@ -67,16 +62,6 @@ void check(Context<Cuda>& ctx, const Operand<T, Rank>& in, const std::vector<std
     CHECK(index.intact());
     CHECK(value.intact());
   }
-}
-
-template <class Body>
-std::string message_of(Body&& body) {
-  try {
-    body();
-  } catch (const tenon::Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "support/operand.hpp"
 
 using support::Form;
+using support::message_of;
 using support::OnDevice;
 using support::Operand;
 using tenon::Context;
@@ -181,16 +182,6 @@ std::vector<double> interesting_values() {
     }
   }
   return values;
-}
-
-template <class Body>
-std::string message_of(Body&& body) {
-  try {
-    body();
-  } catch (const tenon::Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 }  // namespace

@@ -19,8 +19,10 @@
 #include "support/operand.hpp"
 
 using support::Form;
+using support::message_of;
 using support::OnDevice;
 using support::Operand;
+using support::upload;
 using tenon::Context;
 using tenon::Cpu;
 using tenon::Cuda;
@@ -34,14 +36,6 @@ namespace {
 template <class T>
 support::Tolerance swiglu_bound() {
   return {2 * support::denormal<T>(), 1.5 * support::epsilon<T>() + 4 * support::epsilon<tenon::accumulator_t<T>>()};
-}
-
-/// The elements of an operand in a tensor of the device, aligned and without gaps.
-template <class T, std::size_t Rank>
-Tensor<T, Rank, Cuda> upload(Context<Cuda>& ctx, const Operand<T, Rank>& host) {
-  auto result = tenon::empty<T>(ctx, host.view().sizes());
-  tenon::copy(ctx, View<T, Rank, Cuda>(result), View<const T, Rank>(host.view()));
-  return result;
 }
 
 template <std::size_t Rank>
@@ -77,16 +71,6 @@ void check_forms(Context<Cuda>& ctx, std::mt19937& random, const Sizes<Rank>& si
     CHECK(support::mismatch(out.view(), tenon::reference::swiglu(a.view(), b.view()), swiglu_bound<T>()) == "");
     CHECK(out.intact());
   }
-}
-
-template <class Body>
-std::string message_of(Body&& body) {
-  try {
-    body();
-  } catch (const tenon::Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 }  // namespace

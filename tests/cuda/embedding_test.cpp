@@ -19,8 +19,10 @@
 #include "support/operand.hpp"
 
 using support::Form;
+using support::message_of;
 using support::OnDevice;
 using support::Operand;
+using support::upload;
 using tenon::Context;
 using tenon::Cpu;
 using tenon::Cuda;
@@ -35,25 +37,8 @@ struct Types {
   using Table = W;
 };
 
-template <class T, std::size_t Rank>
-tenon::Tensor<T, Rank, Cuda> upload(Context<Cuda>& ctx, const Operand<T, Rank>& host) {
-  auto result = tenon::empty<T>(ctx, host.view().sizes());
-  tenon::copy(ctx, View<T, Rank, Cuda>(result), View<const T, Rank>(host.view()));
-  return result;
-}
-
 tenon::Tensor<std::int64_t, 1, Cuda> upload(Context<Cuda>& ctx, const std::vector<std::int64_t>& values) {
   return tenon::from_span<std::int64_t>(ctx, Sizes<1>{static_cast<std::int64_t>(values.size())}, values);
-}
-
-template <class Body>
-std::string message_of(Body&& body) {
-  try {
-    body();
-  } catch (const tenon::Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 }  // namespace

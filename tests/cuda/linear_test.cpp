@@ -27,6 +27,7 @@
 using support::Form;
 using support::OnDevice;
 using support::Operand;
+using support::upload;
 using tenon::bfloat16;
 using tenon::Context;
 using tenon::Cpu;
@@ -76,13 +77,6 @@ std::string excess(const View<T, 2>& out, const std::vector<double>& in, const s
     }
   }
   return text;
-}
-
-template <class T, std::size_t Rank>
-Tensor<T, Rank, Cuda> upload(Context<Cuda>& ctx, const Operand<T, Rank>& host) {
-  auto result = tenon::empty<T>(ctx, host.view().sizes());
-  tenon::copy(ctx, View<T, Rank, Cuda>(result), View<const T, Rank>(host.view()));
-  return result;
 }
 
 /// One product of operands of given forms, compared with the reference.

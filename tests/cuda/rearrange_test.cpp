@@ -19,34 +19,15 @@
 #include "support/operand.hpp"
 
 using support::Form;
+using support::message_of;
 using support::OnDevice;
 using support::Operand;
+using support::upload;
 using tenon::Context;
 using tenon::Cpu;
 using tenon::Cuda;
 using tenon::Sizes;
 using tenon::View;
-
-namespace {
-
-template <class T, std::size_t Rank>
-tenon::Tensor<T, Rank, Cuda> upload(Context<Cuda>& ctx, const Operand<T, Rank>& host) {
-  auto result = tenon::empty<T>(ctx, host.view().sizes());
-  tenon::copy(ctx, View<T, Rank, Cuda>(result), View<const T, Rank>(host.view()));
-  return result;
-}
-
-template <class Body>
-std::string message_of(Body&& body) {
-  try {
-    body();
-  } catch (const tenon::Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
-}  // namespace
 
 TEMPLATE_TEST_CASE("rearrange on CUDA copies between any two layouts", "[cuda][rearrange]", float, double,
                    tenon::float16, tenon::bfloat16, tenon::float8_e4m3, std::int8_t, std::int16_t, std::int32_t,

@@ -21,8 +21,10 @@
 #include "support/operand.hpp"
 
 using support::Form;
+using support::message_of;
 using support::OnDevice;
 using support::Operand;
+using support::upload;
 using tenon::Context;
 using tenon::Cpu;
 using tenon::Cuda;
@@ -39,25 +41,8 @@ support::Tolerance bound(std::int64_t dim) {
 }
 
 template <class T, std::size_t Rank>
-tenon::Tensor<T, Rank, Cuda> upload(Context<Cuda>& ctx, const Operand<T, Rank>& host) {
-  auto result = tenon::empty<T>(ctx, host.view().sizes());
-  tenon::copy(ctx, View<T, Rank, Cuda>(result), View<const T, Rank>(host.view()));
-  return result;
-}
-
-template <class T, std::size_t Rank>
 std::vector<std::uint64_t> bits(Context<Cuda>& ctx, const tenon::Tensor<T, Rank, Cuda>& x) {
   return support::bits(View<T, Rank>(x.cpu(ctx)));
-}
-
-template <class Body>
-std::string message_of(Body&& body) {
-  try {
-    body();
-  } catch (const tenon::Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 }  // namespace

@@ -22,8 +22,10 @@
 #include "support/operand.hpp"
 
 using support::Form;
+using support::message_of;
 using support::OnDevice;
 using support::Operand;
+using support::upload;
 using tenon::Context;
 using tenon::Cpu;
 using tenon::Cuda;
@@ -32,13 +34,6 @@ using tenon::View;
 
 namespace {
 
-template <class T, std::size_t Rank>
-tenon::Tensor<T, Rank, Cuda> upload(Context<Cuda>& ctx, const Operand<T, Rank>& host) {
-  auto result = tenon::empty<T>(ctx, host.view().sizes());
-  tenon::copy(ctx, View<T, Rank, Cuda>(result), View<const T, Rank>(host.view()));
-  return result;
-}
-
 tenon::Tensor<std::int64_t, 1, Cuda> upload(Context<Cuda>& ctx, const std::vector<std::int64_t>& values) {
   return tenon::from_span<std::int64_t>(ctx, Sizes<1>{static_cast<std::int64_t>(values.size())}, values);
 }
@@ -46,16 +41,6 @@ tenon::Tensor<std::int64_t, 1, Cuda> upload(Context<Cuda>& ctx, const std::vecto
 template <class T, std::size_t Rank>
 std::vector<std::uint64_t> bits(Context<Cuda>& ctx, const tenon::Tensor<T, Rank, Cuda>& x) {
   return support::bits(View<T, Rank>(x.cpu(ctx)));
-}
-
-template <class Body>
-std::string message_of(Body&& body) {
-  try {
-    body();
-  } catch (const tenon::Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 // Products are up to 2 and rounded to T, each perhaps the other way than in the oracle.

@@ -4,6 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <cstddef>
+#include <string>
 
 #include <tenon/cuda/context.hpp>
 #include <tenon/cuda/copy.hpp>
@@ -46,5 +47,24 @@ class OnDevice {
 
 template <class T, std::size_t Rank>
 OnDevice(tenon::Context<tenon::Cuda>&, const Operand<T, Rank>&) -> OnDevice<T, Rank>;
+
+/// The elements of an operand in a tensor of the device, aligned and without gaps.
+template <class T, std::size_t Rank>
+tenon::Tensor<T, Rank, tenon::Cuda> upload(tenon::Context<tenon::Cuda>& ctx, const Operand<T, Rank>& host) {
+  auto result = tenon::empty<T>(ctx, host.view().sizes());
+  tenon::copy(ctx, tenon::View<T, Rank, tenon::Cuda>(result), tenon::View<const T, Rank>(host.view()));
+  return result;
+}
+
+/// What tenon says when `body` is called.
+template <class Body>
+std::string message_of(Body&& body) {
+  try {
+    body();
+  } catch (const tenon::Error& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
 
 }  // namespace support

@@ -7,6 +7,7 @@
 #include <tenon/core/error.hpp>
 #include <tenon/core/float16.hpp>
 #include <tenon/core/math.hpp>
+#include <tenon/core/random.hpp>
 #include <tenon/core/version.hpp>
 #include <tenon/generate/sampler.hpp>
 #include <tenon/generate/stop.hpp>

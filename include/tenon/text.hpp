@@ -7,7 +7,6 @@
 #include <tenon/generate/generate_text.hpp>
 #include <tenon/generate/generation_defaults.hpp>
 #include <tenon/generate/logit_row.hpp>
-#include <tenon/generate/random.hpp>
 #include <tenon/generate/sampling_options.hpp>
 #include <tenon/generate/sequence.hpp>
 #include <tenon/io/atomic_file.hpp>

@@ -18,23 +18,13 @@ void add_rms_norm(Context<Cuda>& ctx, View<T, 2, Cuda> sum, std::type_identity_t
   detail::check_output("add_rms_norm", "out", out.layout());
   detail::check_devices(ctx, "add_rms_norm", sum.data(), out.data(), a.data(), b.data(), weight.data());
   if (out.empty()) return;
-  detail::NormRows<detail::kernel_t<T>> r{};
-  r.out = detail::kernel_pointer(out.data());
-  r.in = detail::kernel_pointer(a.data());
-  r.weight = detail::kernel_pointer(weight.data());
+  auto r = detail::norm_rows<T>(out, a, weight);
   r.sum = detail::kernel_pointer(sum.data());
   r.b = detail::kernel_pointer(b.data());
-  r.rows = a.size(0);
-  r.dim = a.size(1);
-  r.out_row = out.stride(0);
-  r.out_column = out.stride(1);
-  r.in_row = a.stride(0);
-  r.in_column = a.stride(1);
   r.sum_row = sum.stride(0);
   r.sum_column = sum.stride(1);
   r.b_row = b.stride(0);
   r.b_column = b.stride(1);
-  r.weight_column = weight.stride(0);
   detail::launch_norm<true>(ctx, "add_rms_norm", r, eps);
 }
 

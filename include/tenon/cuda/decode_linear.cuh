@@ -151,8 +151,6 @@ struct LogitsOutput {
   }
 };
 
-inline bool aligned_for_packs(const void* data) noexcept { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; }
-
 /// A row to each warp where they are enough for that, two at a time otherwise. Double has no fast kernel.
 template <class T, class W, class Input, class Output>
 void decode_product(Context<Cuda>& ctx, std::string_view op, const View<const W, 2, Cuda>& weight, const Input& input,
@@ -188,7 +186,7 @@ void decode_norm_linear(Context<Cuda>& ctx, T* out, const T* x, const T* norm_we
                         View<const W, 2, Cuda> weight, const W* bias) {
   const LinearOutput<T, W> output{kernel_pointer(out), 0, 1, kernel_pointer(bias), 1, 1};
   decode_product<T, W>(ctx, "decode_norm_linear", weight, norm_input(x, norm_weight, weight.size(1), eps),
-                       aligned_for_packs(x) && aligned_for_packs(norm_weight), output);
+                       is_aligned(x, 16) && is_aligned(norm_weight, 16), output);
 }
 
 template <class T, class W>
@@ -196,13 +194,13 @@ void decode_norm_swiglu(Context<Cuda>& ctx, T* out, const T* x, const T* norm_we
                         View<const W, 2, Cuda> weight, const W* bias) {
   const SwigluOutput<T, W> output{kernel_pointer(out), kernel_pointer(bias), weight.size(0) / 2};
   decode_product<T, W>(ctx, "decode_norm_swiglu", weight, norm_input(x, norm_weight, weight.size(1), eps),
-                       aligned_for_packs(x) && aligned_for_packs(norm_weight), output);
+                       is_aligned(x, 16) && is_aligned(norm_weight, 16), output);
 }
 
 template <class T, class W>
 void decode_add_linear(Context<Cuda>& ctx, T* x, const T* in, View<const W, 2, Cuda> weight, const W* bias) {
   const RowsInput<T, true> input{kernel_pointer(in), 0, 1, 1, true};
-  decode_product<T, W>(ctx, "decode_add_linear", weight, input, aligned_for_packs(in),
+  decode_product<T, W>(ctx, "decode_add_linear", weight, input, is_aligned(in, 16),
                        AddOutput<T, W>{kernel_pointer(x), kernel_pointer(bias)});
 }
 
@@ -210,7 +208,7 @@ template <class T, class W>
 void decode_logits(Context<Cuda>& ctx, float* logits, const T* x, const T* norm_weight, double eps,
                    View<const W, 2, Cuda> weight) {
   decode_product<T, W>(ctx, "decode_logits", weight, norm_input(x, norm_weight, weight.size(1), eps),
-                       aligned_for_packs(x) && aligned_for_packs(norm_weight), LogitsOutput<T>{logits});
+                       is_aligned(x, 16) && is_aligned(norm_weight, 16), LogitsOutput<T>{logits});
 }
 
 }  // namespace detail

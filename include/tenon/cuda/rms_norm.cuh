@@ -45,6 +45,24 @@ struct NormRows {
   std::int64_t out_column, in_column, sum_column, b_column, weight_column;
 };
 
+/// Of out = norm(in); what a sum before it needs is for the caller to add.
+template <class T>
+NormRows<kernel_t<T>> norm_rows(const View<T, 2, Cuda>& out, const View<const T, 2, Cuda>& in,
+                                const View<const T, 1, Cuda>& weight) {
+  NormRows<kernel_t<T>> r{};
+  r.out = kernel_pointer(out.data());
+  r.in = kernel_pointer(in.data());
+  r.weight = kernel_pointer(weight.data());
+  r.rows = in.size(0);
+  r.dim = in.size(1);
+  r.out_row = out.stride(0);
+  r.out_column = out.stride(1);
+  r.in_row = in.stride(0);
+  r.in_column = in.stride(1);
+  r.weight_column = weight.stride(0);
+  return r;
+}
+
 inline constexpr int norm_threads = 1024;
 
 /// Rows of whole packs, at most V for each of blockDim.x threads. With 32 threads a row, a block has blockDim.y rows.
@@ -165,18 +183,7 @@ void rms_norm(Context<Cuda>& ctx, View<T, 2, Cuda> out, std::type_identity_t<Vie
   detail::check_output("rms_norm", "out", out.layout());
   detail::check_devices(ctx, "rms_norm", out.data(), in.data(), weight.data());
   if (out.empty()) return;
-  detail::NormRows<detail::kernel_t<T>> r{};
-  r.out = detail::kernel_pointer(out.data());
-  r.in = detail::kernel_pointer(in.data());
-  r.weight = detail::kernel_pointer(weight.data());
-  r.rows = in.size(0);
-  r.dim = in.size(1);
-  r.out_row = out.stride(0);
-  r.out_column = out.stride(1);
-  r.in_row = in.stride(0);
-  r.in_column = in.stride(1);
-  r.weight_column = weight.stride(0);
-  detail::launch_norm<false>(ctx, "rms_norm", r, eps);
+  detail::launch_norm<false>(ctx, "rms_norm", detail::norm_rows<T>(out, in, weight), eps);
 }
 
 TENON_HIDDEN_END

@@ -12,8 +12,8 @@
 
 #include <tenon/core/config.hpp>
 #include <tenon/core/error.hpp>
+#include <tenon/core/random.hpp>
 #include <tenon/generate/logit_row.hpp>
-#include <tenon/generate/random.hpp>
 #include <tenon/generate/sampling_options.hpp>
 
 TENON_NAMESPACE_BEGIN

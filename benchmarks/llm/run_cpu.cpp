@@ -2,7 +2,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <iostream>
 #include <string>
 #include <utility>
 
@@ -44,7 +43,6 @@ void print_report(const nlohmann::json& r) {
 
 template <class Model>
 void run(const Options& options) {
-  using T = typename Model::value_type;
   tenon::Context<tenon::Cpu> ctx(options.threads);
   if (options.simd != "auto") {
     for (const auto level : {tenon::SimdLevel::portable, tenon::SimdLevel::avx2, tenon::SimdLevel::avx512}) {
@@ -60,65 +58,30 @@ void run(const Options& options) {
     return Model(ctx, std::move(source.config), std::move(source.weights));
   }();
   const double load_seconds = limits::seconds_since(start);
-  const Plan& plan = options.plan;
-  const Measurement measured = measure(ctx, model, plan);
+  const Measurement measured = measure(ctx, model, options.plan);
 
-  const double sequences = static_cast<double>(plan.batch);
-  const double prefill_seconds = median(measured.prefill_seconds);
-  const double decode_seconds = median(measured.decode_seconds);
-  const double bandwidth = median(measured.read_bandwidth);
   const double reread = median(measured.reread_bandwidth);
   const double rate = median(measured.multiply_add_rate);
-  const double operations = prefill_operations(model.config(), plan.prompt) * sequences / prefill_seconds;
-  const double cache_bytes = cache_bytes_per_token(model.config(), plan.prompt, plan.generate, sizeof(T));
-  const double token_bytes = static_cast<double>(model.bytes_per_token()) + cache_bytes;
-  const double tokens = static_cast<double>(plan.generate) * sequences;
-  const double read = token_bytes * tokens / decode_seconds;
 
-  nlohmann::json report;
-  report["model"] = options.shape.empty() ? options.model.string() : options.shape;
-  report["parameters"] = model.config().parameter_count();
+  nlohmann::json report = common_report(options, model, measured);
   report["device"] = "cpu";
-  report["dtype"] = tenon::dtype_name(tenon::dtype_of<T>);
   report["simd"] = tenon::simd_level_name(ctx.simd_level());
   report["threads"] = ctx.threads();
-  report["prompt"] = plan.prompt;
-  report["generate"] = plan.generate;
-  report["batch"] = plan.batch;
-  report["repeat"] = plan.repeat;
   report["load_seconds"] = load_seconds;
-  report["limits"] = {{"read_bytes_per_second", bandwidth},
+  report["limits"] = {{"read_bytes_per_second", median(measured.read_bandwidth)},
                       {"reread_bytes_per_second", reread},
                       {"multiply_add_operations_per_second", rate},
                       {"buffer_bytes", measured.bandwidth_buffer_bytes},
                       {"all_reread_bytes_per_second", measured.reread_bandwidth},
                       {"all_read_bytes_per_second", measured.read_bandwidth},
                       {"all_multiply_add_operations_per_second", measured.multiply_add_rate}};
-  report["prefill"] = {{"seconds", prefill_seconds},
-                       {"tokens_per_second", static_cast<double>(plan.prompt) * sequences / prefill_seconds},
-                       {"operations_per_second", operations},
-                       {"share_of_multiply_add", operations / rate},
-                       {"all_seconds", measured.prefill_seconds}};
-  report["decode"] = {{"seconds", decode_seconds},
-                      {"seconds_per_token", decode_seconds / tokens},
-                      {"tokens_per_second", tokens / decode_seconds},
-                      {"weight_bytes_per_token", model.bytes_per_token()},
-                      {"cache_bytes_per_token", cache_bytes},
-                      {"bytes_per_second", read},
-                      {"share_of_read_bandwidth", read / bandwidth},
-                      {"share_of_reread_bandwidth", read / reread},
-                      {"all_seconds", measured.decode_seconds}};
+  report["prefill"]["share_of_multiply_add"] = number_at(report, "/prefill/operations_per_second") / rate;
+  report["decode"]["share_of_reread_bandwidth"] = number_at(report, "/decode/bytes_per_second") / reread;
   report["memory"] = {
       {"weight_bytes", bytes},
       {"peak_resident_bytes", measured.peak_resident_bytes},
       {"peak_over_weights", static_cast<double>(measured.peak_resident_bytes) / static_cast<double>(bytes)}};
-  report["ids"] = ids_report(measured.ids);
-  if (!options.dump_ids.empty()) write_ids(options.dump_ids, measured.ids.front());
-  if (options.json) {
-    std::cout << report.dump(2) << std::endl;
-  } else {
-    print_report(report);
-  }
+  give_out(options, report, measured, print_report);
 }
 
 template <class T>

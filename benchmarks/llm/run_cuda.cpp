@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <iostream>
 #include <optional>
 #include <string>
 #include <utility>
@@ -139,7 +138,6 @@ void print_report(const nlohmann::json& r) {
 
 template <class Model>
 void run(const Options& options) {
-  using T = typename Model::value_type;
   const auto start = std::chrono::steady_clock::now();
   tenon::Context<Cuda> ctx(options.device.ordinal);
   ctx.set_graphs(options.graphs);
@@ -157,33 +155,16 @@ void run(const Options& options) {
   }();
   ctx.synchronize();
   const double weights_seconds = seconds_since(weights_start);
-  const Plan& plan = options.plan;
-  const Measurement measured = measure(ctx, model, plan, free_before);
+  const Measurement measured = measure(ctx, model, options.plan, free_before);
 
-  const double sequences = static_cast<double>(plan.batch);
-  const double prefill_seconds = median(measured.prefill_seconds);
-  const double decode_seconds = median(measured.decode_seconds);
-  const double bandwidth = median(measured.read_bandwidth);
   const double rate = median(measured.product_rate);
-  const double operations = prefill_operations(model.config(), plan.prompt) * sequences / prefill_seconds;
-  const double cache_bytes = cache_bytes_per_token(model.config(), plan.prompt, plan.generate, sizeof(T));
-  const double token_bytes = static_cast<double>(model.bytes_per_token()) + cache_bytes;
-  const double tokens = static_cast<double>(plan.generate) * sequences;
-  const double read = token_bytes * tokens / decode_seconds;
 
-  nlohmann::json report;
-  report["model"] = options.shape.empty() ? options.model.string() : options.shape;
-  report["parameters"] = model.config().parameter_count();
+  nlohmann::json report = common_report(options, model, measured);
   report["device"] = "cuda:" + std::to_string(ctx.ordinal());
   report["device_name"] = ctx.properties().name;
   report["compute_capability"] = ctx.properties().compute_capability;
   report["graphs"] = ctx.graphs();
   report["dependent_launch"] = ctx.dependent_launch();
-  report["dtype"] = tenon::dtype_name(tenon::dtype_of<T>);
-  report["prompt"] = plan.prompt;
-  report["generate"] = plan.generate;
-  report["batch"] = plan.batch;
-  report["repeat"] = plan.repeat;
   report["load_seconds"] = weights_seconds;
   if (options.shape.empty()) {
     report["start"] = {{"seconds", device_seconds + weights_seconds + measured.ready_seconds},
@@ -191,35 +172,17 @@ void run(const Options& options) {
                        {"weights_seconds", weights_seconds},
                        {"first_token_seconds", measured.first_token_seconds}};
   }
-  report["limits"] = {{"read_bytes_per_second", bandwidth},
+  report["limits"] = {{"read_bytes_per_second", median(measured.read_bandwidth)},
                       {"product_operations_per_second", rate},
                       {"product_size", measured.product_size},
                       {"buffer_bytes", measured.buffer_bytes},
                       {"all_read_bytes_per_second", measured.read_bandwidth},
                       {"all_product_operations_per_second", measured.product_rate}};
-  report["prefill"] = {{"seconds", prefill_seconds},
-                       {"tokens_per_second", static_cast<double>(plan.prompt) * sequences / prefill_seconds},
-                       {"operations_per_second", operations},
-                       {"share_of_product", operations / rate},
-                       {"all_seconds", measured.prefill_seconds}};
-  report["decode"] = {{"seconds", decode_seconds},
-                      {"seconds_per_token", decode_seconds / tokens},
-                      {"tokens_per_second", tokens / decode_seconds},
-                      {"weight_bytes_per_token", model.bytes_per_token()},
-                      {"cache_bytes_per_token", cache_bytes},
-                      {"bytes_per_second", read},
-                      {"share_of_read_bandwidth", read / bandwidth},
-                      {"all_seconds", measured.decode_seconds}};
+  report["prefill"]["share_of_product"] = number_at(report, "/prefill/operations_per_second") / rate;
   report["memory"] = {{"weight_bytes", bytes},
                       {"device_bytes", measured.device_bytes},
                       {"device_over_weights", static_cast<double>(measured.device_bytes) / static_cast<double>(bytes)}};
-  report["ids"] = ids_report(measured.ids);
-  if (!options.dump_ids.empty()) write_ids(options.dump_ids, measured.ids.front());
-  if (options.json) {
-    std::cout << report.dump(2) << std::endl;
-  } else {
-    print_report(report);
-  }
+  give_out(options, report, measured, print_report);
 }
 
 template <class T>

@@ -297,6 +297,30 @@ TEST_CASE("context: several threads, each with a context of its own", "[cuda][ru
   }
 }
 
+TEST_CASE("to: a tensor of another GPU is copied, whatever its strides; one that is there is shared",
+          "[cuda][runtime]") {
+  TENON_NEEDS_CUDA();
+  const int count = Runtime<Cuda>::device_count();
+  for (int from = 0; from < count; ++from) {
+    for (int to = 0; to < count; ++to) {
+      INFO("from device " << from << " to device " << to);
+      Context<Cuda> source(from);
+      Context<Cuda> target(to);
+      const auto x = tenon::arange<float>(source, 64).view({8, 8}).transpose(0, 1).slice(0, 2, 8);
+      const auto moved = x.to(target);
+      CHECK((moved.data() == x.data()) == (from == to));
+      CHECK(moved.sizes() == tenon::Sizes<2>{6, 8});
+      const AnyTensor any = AnyTensor(x).to(target);
+      CHECK(any.sizes() == std::vector<std::int64_t>{6, 8});
+      const auto sum = tenon::empty<float>(target, {6, 8});
+      tenon::add(target, sum, moved, any.as<const float, 2, Cuda>());
+      CHECK(sum.cpu(target)(3, 7) == 2.0f * (8 * 7 + 2 + 3));
+      CHECK(tenon::empty<float>(source, {0, 3}).to(target).numel() == 0);
+      if (from != to) CHECK_THROWS_AS(tenon::add(target, sum, moved, x), tenon::DeviceError);
+    }
+  }
+}
+
 TEST_CASE("context: the current device is left as it was", "[cuda][runtime]") {
   TENON_NEEDS_CUDA();
   const int count = Runtime<Cuda>::device_count();

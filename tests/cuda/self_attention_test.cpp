@@ -320,6 +320,29 @@ TEMPLATE_TEST_CASE("N7: on CUDA, scores beyond the range of float16 stay finite"
   }
 }
 
+TEMPLATE_TEST_CASE("N7: on CUDA, scores near the end of float share their weight among the largest ones",
+                   "[cuda][self_attention]", float, tenon::float16, tenon::bfloat16) {
+  TENON_NEEDS_CUDA();
+  Context ctx;
+  // A score is about ten times the product of two of these, and rounded by far more than exp can take.
+  const float large = std::is_same_v<TestType, tenon::float16> ? 60000.0f : 1e15f;
+  for (const std::int64_t tokens : {1, 4, 80}) {
+    for (const double scale : {0.3, -0.3}) {
+      AlignedProblem<TestType> problem({tokens, 400, 2, 1, 32, 32});
+      problem.scale = scale;
+      for (std::int64_t i = 0; i < problem.q.view().numel(); ++i) problem.q.view().data()[i] = TestType(large);
+      for (std::int64_t i = 0; i < problem.k.view().numel(); ++i) {
+        const bool wins = i / 32 == 17 || i / 32 == 290;
+        problem.k.view().data()[i] = TestType((scale < 0 ? -1.0f : 1.0f) * (wins ? large : 0.5f * large));
+      }
+      problem.run(ctx);
+      INFO("tokens " << tokens << ", scale " << scale);
+      CHECK(support::mismatch(problem.out.view(), problem.expected(), support::tolerance<TestType>(32, 4.0, 1.0)) ==
+            "");
+    }
+  }
+}
+
 TEMPLATE_TEST_CASE("N11: on CUDA, logits far below zero, and tiles that hold nothing for a row",
                    "[cuda][self_attention]", float, tenon::float16, tenon::bfloat16) {
   TENON_NEEDS_CUDA();

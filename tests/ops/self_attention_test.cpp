@@ -178,6 +178,31 @@ TEMPLATE_TEST_CASE("N7: scores beyond the range of float16 stay finite", "[ops][
   });
 }
 
+TEMPLATE_TEST_CASE("N7: scores near the end of float share their weight among the largest ones",
+                   "[ops][self_attention]", float, tenon::float16, tenon::bfloat16) {
+  // A score is about ten times the product of two of these, and rounded by far more than exp can take.
+  const double large = std::is_same_v<TestType, tenon::float16> ? 60000.0 : 1e15;
+  for (const std::int64_t tokens : {1, 4, 80}) {
+    for (const double scale : {0.3, -0.3}) {
+      Problem<TestType> problem({tokens, 600, 2, 1, 32, 32});
+      problem.scale = scale;
+      problem.q.fill([&] { return large; });
+      std::int64_t i = 0;
+      problem.k.fill([&] {
+        const std::int64_t key = i++ / 32;
+        return (scale < 0 ? -1.0 : 1.0) * (key == 17 || key == 290 ? large : 0.5 * large);  // in two segments
+      });
+      const auto expected = problem.expected();
+      INFO("tokens " << tokens << ", scale " << scale);
+      support::for_each_level([&](auto& ctx) {
+        const auto out = problem.result();
+        problem.run(ctx, out);
+        CHECK(support::mismatch(out.view(), expected, support::tolerance<TestType>(32, 4.0, 1.0)) == "");
+      });
+    }
+  }
+}
+
 TEST_CASE("N11: logits far below zero, and segments that hold nothing for a row", "[ops][self_attention]") {
   // 88 queries on 448 keys in groups of 7, with every score near -1000: a running maximum that starts at 0, or is reset
   // to it, would underflow every weight.

@@ -163,16 +163,23 @@ TENON_SIMD_TARGET inline AttentionState softmax_row(float* scores, std::int64_t 
   Float largest[2] = {broadcast(worst), broadcast(worst)};
   std::int64_t i = 0;
   for (; i + 2 * width <= n; i += 2 * width) {
-    largest[0] = max(mul(load(scores + i), factor), largest[0]);  // max takes the second where the first is NaN
-    largest[1] = max(mul(load(scores + i + width), factor), largest[1]);
+    const Float x = mul(load(scores + i), factor);
+    const Float y = mul(load(scores + i + width), factor);
+    store(scores + i, x);  // what is subtracted from is what is subtracted: in an fma large products keep a remainder
+    store(scores + i + width, y);
+    largest[0] = max(x, largest[0]);  // max takes the second where the first is NaN
+    largest[1] = max(y, largest[1]);
   }
   float top = max_element(max(largest[0], largest[1]));
-  for (; i < n; ++i) top = scores[i] * scale > top ? scores[i] * scale : top;
-  const Float shift = broadcast(top == worst ? 0.0f : -top);
+  for (; i < n; ++i) {
+    scores[i] *= scale;
+    top = scores[i] > top ? scores[i] : top;
+  }
+  const Float base = broadcast(top == worst ? 0.0f : top);
   Float sums[2] = {zero(), zero()};
   for (i = 0; i + 2 * width <= n; i += 2 * width) {
-    const Float x = exp(fma(load(scores + i), factor, shift));
-    const Float y = exp(fma(load(scores + i + width), factor, shift));
+    const Float x = exp(sub(load(scores + i), base));
+    const Float y = exp(sub(load(scores + i + width), base));
     store(scores + i, x);
     store(scores + i + width, y);
     sums[0] = add(sums[0], x);
@@ -180,7 +187,7 @@ TENON_SIMD_TARGET inline AttentionState softmax_row(float* scores, std::int64_t 
   }
   float total = sum(add(sums[0], sums[1]));
   for (; i < end; i += width) {
-    const Float x = exp(fma(load(scores + i), factor, shift));
+    const Float x = exp(sub(load(scores + i), base));
     store(scores + i, x);
     for (std::int64_t k = i; k < n && k < i + width; ++k) total += scores[k];
   }

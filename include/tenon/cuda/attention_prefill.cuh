@@ -171,20 +171,19 @@ __global__ void __launch_bounds__(prefill_threads, (prefill_residents<D, Blocks>
 
     bool rescale = false;
     float keep[2 * Blocks];
-    float next_base[2 * Blocks];
+    float base[2 * Blocks];  // what is subtracted from scores, before the scale: a product would be rounded beside it
 #pragma unroll
     for (int i = 0; i < 2 * Blocks; ++i) {
-      const float base = fmaf(top[i], scale, -weight_shift<K>);  // what was subtracted from scores so far
-      float next = top[i];                                       // fmaxf takes the other one where one is NaN
+      float next = top[i];  // fmaxf takes the other one where one is NaN
 #pragma unroll
       for (int j = 0; j < prefill_keys / 8; ++j) {
         next = fmaxf(next, fmaxf(scores[i / 2][j][i % 2 * 2], scores[i / 2][j][i % 2 * 2 + 1]));
       }
       next = fmaxf(next, __shfl_xor_sync(whole_warp, next, 1));
       next = fmaxf(next, __shfl_xor_sync(whole_warp, next, 2));
+      base[i] = next == -infinity ? 0.0f : next;
+      keep[i] = weight_of((top[i] - base[i]) * scale);
       top[i] = next;
-      next_base[i] = next == -infinity ? 0.0f : fmaf(next, scale, -weight_shift<K>);
-      keep[i] = weight_of(base - next_base[i]);
       sum[i] *= keep[i];
       rescale = rescale || keep[i] != 1.0f;
     }
@@ -208,8 +207,8 @@ __global__ void __launch_bounds__(prefill_threads, (prefill_residents<D, Blocks>
 #pragma unroll
         for (int j = 0; j < 4; ++j) {  // rows r and r + 8 of the first 8 keys, then of the others
           const float* two = &scores[b][2 * i + j / 2][j % 2 * 2];
-          const float w0 = weight_of(fmaf(two[0], scale, -next_base[2 * b + j % 2]));
-          const float w1 = weight_of(fmaf(two[1], scale, -next_base[2 * b + j % 2]));
+          const float w0 = weight_of(fmaf(two[0] - base[2 * b + j % 2], scale, weight_shift<K>));
+          const float w1 = weight_of(fmaf(two[1] - base[2 * b + j % 2], scale, weight_shift<K>));
           sum[2 * b + j % 2] += w0 + w1;
           split_pair<K>(w0, w1, high[b][j], low[b][j]);
         }

@@ -35,7 +35,7 @@ __host__ __device__ I split_length(I keys, int rows, int element_bytes, I most) 
   return align_up(length, I{16});
 }
 
-/// Elements of what a block leaves for a query: its sums, and behind them the base and the sum of its weights.
+/// Elements of what a block leaves for a query: its sums, and behind them the largest score and the sum of its weights.
 __host__ __device__ constexpr std::int64_t split_row_size(std::int64_t dv) { return (dv + 3) / 4 * 4 + 4; }
 
 /// The range [first, last) of keys and values of a kv head. Those of row `fresh` are in shared memory.
@@ -54,9 +54,8 @@ struct SplitKeys {
 template <class C>
 struct SplitRow {
   std::int64_t begin, end;  ///< keys that the query sees
-  C top = no_score<C>;
-  C base = no_score<C>;  ///< what is subtracted from scores
-  C sum = C(0);
+  C top = no_score<C>;      ///< the largest score so far
+  C sum = C(0);             ///< of weights, which are 2^(score - top + shift)
 
   /// Turns scores of the step's keys [first, last) into weights; returns what earlier sums are to be multiplied by.
   __device__ __forceinline__ C weigh(C (&x)[4], std::int64_t first, std::int64_t last, C scale, C shift) {
@@ -70,14 +69,13 @@ struct SplitRow {
       next = larger_score(next, x[i]);
     }
     next = warp_max(next);
-    const C next_base = next == no_score<C> ? C(0) : next - shift;
-    const C keep = power_of_two(base - next_base);
+    const C base = score_base(next);
+    const C keep = power_of_two(top - base);
     top = next;
-    base = next == no_score<C> ? no_score<C> : next_base;
     C part = C(0);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      x[i] = power_of_two(x[i] - next_base);
+      x[i] = power_of_two(x[i] - base + shift);  // the shift would be lost beside a large score
       part += x[i];
     }
     sum = sum * keep + warp_sum(part);
@@ -99,7 +97,7 @@ class SplitTensor {
     alignas(16) float scores[split_rows][split_keys + 4];
     alignas(16) K high[split_rows][split_keys + 8];
     alignas(16) K low[split_rows][split_keys + 8];
-    float keep[split_rows], base[split_rows], sum[split_rows];
+    float keep[split_rows], top[split_rows], sum[split_rows];
     unsigned flag, again;
   };
 
@@ -158,7 +156,7 @@ class SplitTensor {
       add_values(count, stage);
     }
     if (lane == 0) {
-      memory->base[warp] = row.base;
+      memory->top[warp] = row.top;
       memory->sum[warp] = row.sum;
     }
     wait_for_copies<0>();
@@ -288,7 +286,7 @@ class SplitPlain {
     C scores[split_rows][split_keys + 4];
     alignas(4 * sizeof(C)) C weights[split_rows][split_keys];
     C sums[split_rows * split_threads];
-    C keep[split_rows], base[split_rows], sum[split_rows];
+    C keep[split_rows], top[split_rows], sum[split_rows];
     unsigned flag, again;
   };
 
@@ -343,7 +341,7 @@ class SplitPlain {
 #pragma unroll
     for (int r = 0; r < split_rows; ++r) memory->sums[(slice * split_rows + r) * width + column] = sums[r];
     if (lane == 0) {
-      memory->base[warp] = row.base;
+      memory->top[warp] = row.top;
       memory->sum[warp] = row.sum;
     }
     __syncthreads();

@@ -39,7 +39,7 @@ __device__ __forceinline__ bool join_ranges(Range& range, C* partial, unsigned* 
     if (row < rows && column < dv) mine[row * row_size + column] = sum;
   });
   if (thread < rows) {
-    mine[thread * row_size + row_size - 4] = memory->base[thread];
+    mine[thread * row_size + row_size - 4] = memory->top[thread];
     mine[thread * row_size + row_size - 3] = memory->sum[thread];
     for (int column = dv; column < row_size - 4; ++column) mine[thread * row_size + column] = C(0);  // read as packs
   }
@@ -71,7 +71,7 @@ __device__ __forceinline__ bool join_ranges(Range& range, C* partial, unsigned* 
   if (const int row = thread / 32; row < rows) {
     using Two = std::conditional_t<std::is_same_v<C, double>, double2, float2>;
     constexpr int most = split_most / 32;
-    Two numbers[most];  // base and sum of ranges lane, lane + 32, ...
+    Two numbers[most];  // top and sum of ranges lane, lane + 32, ...
     C top = no_score<C>;
 #pragma unroll
     for (int k = 0; k < most; ++k) {

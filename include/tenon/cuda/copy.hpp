@@ -61,6 +61,58 @@ inline void copy_any(Context<Cuda>& ctx, std::byte* to, DType to_dtype, const st
   copy_strided(ctx, target, source);
 }
 
+/// The GPU that memory belongs to, or -1.
+inline int device_of(const void* data) {
+  cudaPointerAttributes attributes{};
+  if (data == nullptr || cudaPointerGetAttributes(&attributes, data) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return -1;
+  }
+  return attributes.type == cudaMemoryTypeDevice ? attributes.device : -1;
+}
+
+inline bool is_elsewhere(const Context<Cuda>& ctx, const void* data) {
+  if (!ctx.has_neighbours()) return false;
+  const int ordinal = device_of(data);
+  return ordinal >= 0 && ordinal != ctx.ordinal();
+}
+
+/// Calls `read(there, packed)`, which fills row-major memory on the GPU of `from`, and copies it to the context's.
+template <class Read>
+void copy_across(Context<Cuda>& ctx, void* to, const void* from, std::size_t bytes, const Read& read) {
+  Context<Cuda> there(device_of(from));
+  const auto packed = allocate_storage(there, bytes);
+  {
+    const auto device = there.activate();
+    check_cuda(cudaDeviceSynchronize(), "waiting for another device");  // whoever writes `from` has ended
+  }
+  read(there, packed.data());
+  there.synchronize();
+  const auto device = ctx.activate();
+  check_cuda(cudaMemcpyPeerAsync(to, ctx.ordinal(), packed.data(), there.ordinal(), bytes, ctx.stream()),
+             "a copy from another device");
+  ctx.synchronize();
+}
+
+inline void copy_any_across(Context<Cuda>& ctx, std::byte* to, const std::byte* from, DType dtype,
+                            const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides) {
+  std::size_t bytes = dtype_size(dtype);
+  for (const std::int64_t size : sizes) bytes *= static_cast<std::size_t>(size);
+  copy_across(ctx, to, from, bytes, [&](Context<Cuda>& there, std::byte* packed) {
+    copy_any(there, packed, dtype, from, dtype, sizes, strides);
+  });
+}
+
+template <class T, std::size_t Rank, class U>
+void copy_from_other_device(Context<Cuda>& ctx, const View<T, Rank, Cuda>& to, const Tensor<U, Rank, Cuda>& from) {
+  if (to.empty()) return;
+  const auto bytes = static_cast<std::size_t>(to.numel()) * sizeof(T);
+  copy_across(ctx, to.data(), from.data(), bytes, [&](Context<Cuda>& there, std::byte* packed) {
+    copy_strided(there, strided(View<T, Rank, Cuda>(reinterpret_cast<T*>(packed), from.sizes())),
+                 const_strided(View<const T, Rank, Cuda>(from)));
+  });
+}
+
 template <std::size_t Rank>
 void check_copy(const Sizes<Rank>& dst, const Sizes<Rank>& src) {
   if (dst != src) {

@@ -30,6 +30,9 @@ inline void copy_bytes(Context<Cuda>& ctx, std::byte* to, const std::byte* from,
                        DeviceKind to_device, DeviceKind from_device);
 inline void copy_any(Context<Cuda>& ctx, std::byte* to, DType to_dtype, const std::byte* from, DType from_dtype,
                      const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides);
+/// As copy_any, from another GPU than the context's.
+inline void copy_any_across(Context<Cuda>& ctx, std::byte* to, const std::byte* from, DType dtype,
+                            const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides);
 
 }  // namespace detail
 
@@ -198,16 +201,21 @@ class AnyTensor {
   [[nodiscard]] AnyTensor contiguous(Context<Device>& ctx) const {
     return cast(ctx, dtype_);
   }
-  /// The same elements on the device of `ctx`; shared where they are there already. From a GPU to the CPU: `cpu`.
+  /// The same elements on the device of `ctx`; shared where they are there already. From a GPU to the CPU: `cpu`. From
+  /// one GPU to another: everything that was given to the first one is waited for.
   [[nodiscard]] AnyTensor to(Context<Cpu>&) const {
     expect_device<Cpu>();
     return *this;
   }
   template <std::same_as<Cuda> Device>
   [[nodiscard]] AnyTensor to(Context<Device>& ctx) const {
-    if (device() == DeviceKind::cuda) return *this;
-    const AnyTensor packed = cast_host(dtype_);
+    if (device() == DeviceKind::cuda && !detail::is_elsewhere(ctx, data_)) return *this;
     AnyTensor result = empty(ctx, dtype_, sizes_);
+    if (device() == DeviceKind::cuda) {
+      if (numel() != 0) detail::copy_any_across(ctx, result.data_, data_, dtype_, sizes_, strides_);
+      return result;
+    }
+    const AnyTensor packed = cast_host(dtype_);
     detail::copy_bytes(ctx, result.data_, packed.data_, nbytes(), DeviceKind::cuda, DeviceKind::cpu);
     return result;
   }

@@ -23,6 +23,10 @@ Tensor<U, Rank, Device> allocate_tensor(Context<Device>& ctx, const Sizes<Rank>&
 template <class U, std::size_t Rank>
 Tensor<U, Rank, Cpu> allocate_host_tensor(const Sizes<Rank>& sizes);
 
+/// Whether memory of the context's kind of device is on another one than the context. For CUDA in cuda/copy.hpp.
+inline bool is_elsewhere(const Context<Cpu>&, const void*) noexcept { return false; }
+inline bool is_elsewhere(const Context<Cuda>& ctx, const void* data);
+
 template <class To, class From, std::size_t Rank>
 void copy_recursive(To* to, const Layout<Rank>& to_layout, const From* from, const Layout<Rank>& from_layout,
                     std::size_t dim) {

@@ -15,6 +15,15 @@
 
 TENON_NAMESPACE_BEGIN
 
+namespace detail {
+
+inline void copy_from_other_device(Context<Cpu>&, const auto&, const auto&) {}  // there is one CPU
+/// Defined in cuda/copy.hpp. `to` is row-major and on the context's GPU, `from` on another one.
+template <class T, std::size_t Rank, class U>
+void copy_from_other_device(Context<Cuda>& ctx, const View<T, Rank, Cuda>& to, const Tensor<U, Rank, Cuda>& from);
+
+}  // namespace detail
+
 /// A View that keeps its elements alive.
 ///
 /// Copying a Tensor shares the elements, as NumPy and PyTorch do; `clone` copies them. A Tensor is a View and goes
@@ -106,12 +115,16 @@ class Tensor : public View<T, Rank, Device> {
     copy(ctx, View<U, Rank, Device>(result), View<const T, Rank, Device>(*this));
     return result;
   }
-  /// The same elements on the device of `ctx`; shared where they are there already. From a GPU to the CPU: `cpu`.
+  /// The same elements on the device of `ctx`; shared where they are there already. From a GPU to the CPU: `cpu`. From
+  /// one GPU to another: everything that was given to the first one is waited for.
   template <DeviceTag Target>
   requires(std::same_as<Target, Device> || std::same_as<Device, Cpu>)
       [[nodiscard]] Tensor<T, Rank, Target> to(Context<Target>& ctx) const {
     if constexpr (std::same_as<Target, Device>) {
-      return *this;
+      if (!detail::is_elsewhere(ctx, this->data())) return *this;
+      auto result = detail::allocate_tensor<std::remove_cv_t<T>>(ctx, this->sizes());
+      detail::copy_from_other_device(ctx, View<std::remove_cv_t<T>, Rank, Target>(result), *this);
+      return result;
     } else {
       auto result = detail::allocate_tensor<std::remove_cv_t<T>>(ctx, this->sizes());
       copy(ctx, View<std::remove_cv_t<T>, Rank, Target>(result), View<const T, Rank, Device>(*this));

@@ -9,7 +9,8 @@
 #   --limit     time for one process (1200); one that runs into it counts as unfinished, not as clean
 #   TAG         Catch2 tags of the tests; those of all operators
 #
-# initcheck does not see stores of bulk copies (TMA): it names whatever reads what a cuBLASLt kernel wrote that way.
+# initcheck does not see stores of bulk copies (TMA): it names whatever reads what a cuBLASLt kernel wrote that way. racecheck
+# reports hazards between instructions of two of cuBLASLt's own kernels (nvjet_sm90_…): look at the names.
 set -euo pipefail
 
 tools="memcheck racecheck initcheck synccheck"

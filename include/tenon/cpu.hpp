@@ -11,11 +11,15 @@
 #include <tenon/cpu/gemm.hpp>
 #include <tenon/cpu/gemv.hpp>
 #include <tenon/cpu/linear.hpp>
+#include <tenon/cpu/matmul.hpp>
 #include <tenon/cpu/packed.hpp>
+#include <tenon/cpu/pointwise.hpp>
 #include <tenon/cpu/rearrange.hpp>
+#include <tenon/cpu/replace_slice.hpp>
 #include <tenon/cpu/rms_norm.hpp>
 #include <tenon/cpu/rope.hpp>
 #include <tenon/cpu/rope_append.hpp>
 #include <tenon/cpu/row_loop.hpp>
 #include <tenon/cpu/self_attention.hpp>
+#include <tenon/cpu/sliced_softmax.hpp>
 #include <tenon/cpu/swiglu.hpp>

@@ -23,11 +23,15 @@
 #include <tenon/ops/check.hpp>
 #include <tenon/ops/embedding.hpp>
 #include <tenon/ops/linear.hpp>
+#include <tenon/ops/matmul.hpp>
+#include <tenon/ops/pointwise.hpp>
 #include <tenon/ops/rearrange.hpp>
+#include <tenon/ops/replace_slice.hpp>
 #include <tenon/ops/rms_norm.hpp>
 #include <tenon/ops/rope.hpp>
 #include <tenon/ops/rope_append.hpp>
 #include <tenon/ops/self_attention.hpp>
+#include <tenon/ops/sliced_softmax.hpp>
 #include <tenon/ops/swiglu.hpp>
 #include <tenon/ops/weight.hpp>
 #include <tenon/runtime/context.hpp>

@@ -14,6 +14,8 @@
 #include <tenon/io/file_map.hpp>
 #include <tenon/io/generation_config.hpp>
 #include <tenon/io/json.hpp>
+#include <tenon/io/llama2c.hpp>
+#include <tenon/io/llama2c_header.hpp>
 #include <tenon/io/load.hpp>
 #include <tenon/io/model_config.hpp>
 #include <tenon/io/safetensors.hpp>

@@ -1,0 +1,64 @@
+// PointwiseNode and MatMulPointwiseNode: what fusion makes of several nodes.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include <tenon/core/config.hpp>
+#include <tenon/graph/nodes/matmul.hpp>
+#include <tenon/graph/rule.hpp>
+
+TENON_NAMESPACE_BEGIN
+namespace graph::detail {
+
+inline void check_program(std::string_view name, const Node& node, const TensorType& result, std::size_t operands) {
+  const PointwiseProgram program(node.program);
+  if (static_cast<std::size_t>(program.operands()) != operands) {
+    throw ValueError(std::string(name) + ": the program takes " + std::to_string(program.operands()) +
+                     " operands, but there are " + std::to_string(operands));
+  }
+  for (const PointwiseStep& step : node.program) {
+    if (step.code == PointwiseCode::silu || step.code == PointwiseCode::complex_hadamard_product) {
+      expect_float(name, "the result", result);
+    }
+  }
+}
+
+/// The shape to which every operand is broadcast.
+inline TensorType infer_pointwise(const Node& node, OperandTypes types) {
+  constexpr const char* name = "PointwiseNode";
+  TensorType result = *types[0];
+  for (const TensorType* type : types) {
+    expect_same_dtype(name, result, *type, "an operand");
+    if (type->rank() != result.rank()) {
+      throw_operand_shape(name, "an operand", *type, "which does not fit the first one's " + shape_text(result.shape));
+    }
+    for (std::size_t i = 0; i < result.rank(); ++i) result.shape[i] = std::max(result.shape[i], type->shape[i]);
+  }
+  for (const TensorType* type : types) infer_broadcast(name, result, *type);
+  check_program(name, node, result, types.size());
+  if (PointwiseProgram(node.program).is_complex() && result.shape.back() != 2) {
+    throw_operand_shape(name, "the result", result, "and the last dimension of complex numbers must be 2");
+  }
+  return result;
+}
+
+inline TensorType infer_matmul_pointwise(const Node& node, OperandTypes types) {
+  constexpr const char* name = "MatMulPointwiseNode";
+  if (types.size() < 2) throw ValueError(std::string(name) + ": there are no two operands to multiply");
+  const TensorType result = infer_product(name, *types[0], *types[1]);
+  for (const TensorType* type : types.subspan(2)) infer_broadcast(name, result, *type);
+  check_program(name, node, result, types.size() - 1);
+  if (PointwiseProgram(node.program).is_complex()) {
+    throw ValueError(std::string(name) + ": a product of complex numbers after one of matrices");
+  }
+  return result;
+}
+
+inline constexpr NodeRule pointwise_rule{.name = "PointwiseNode", .operands = -1, .infer = infer_pointwise};
+inline constexpr NodeRule matmul_pointwise_rule{
+    .name = "MatMulPointwiseNode", .operands = -1, .infer = infer_matmul_pointwise};
+
+}  // namespace graph::detail
+TENON_NAMESPACE_END

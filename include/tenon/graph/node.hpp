@@ -41,11 +41,11 @@ inline constexpr std::size_t node_kinds = 17;
 /// The node table of graph/nodes.hpp says what the fields mean for each kind.
 struct Node {
   NodeKind kind = NodeKind::input_tensor;
-  std::vector<NodeId> operands;
-  TensorType type;                     ///< of the result; inferred except for the three tensors
-  std::string name;                    ///< of the three tensors
-  std::vector<std::int64_t> numbers;   ///< begin and end, shape, order, or a constant prefix
-  std::vector<PointwiseStep> program;  ///< of the two fused kinds
+  std::vector<NodeId> operands{};
+  TensorType type{};                     ///< of the result; inferred except for the three tensors
+  std::string name{};                    ///< of the three tensors
+  std::vector<std::int64_t> numbers{};   ///< begin and end, shape, order, or a constant prefix
+  std::vector<PointwiseStep> program{};  ///< of the two fused kinds
 
   bool operator==(const Node&) const = default;
 };

@@ -6,6 +6,7 @@
 
 #include <tenon/generate/generate_text.hpp>
 #include <tenon/generate/generation_defaults.hpp>
+#include <tenon/generate/llama2c_sampler.hpp>
 #include <tenon/generate/logit_row.hpp>
 #include <tenon/generate/sampling_options.hpp>
 #include <tenon/generate/sequence.hpp>
@@ -33,6 +34,7 @@
 #include <tenon/text/chat_template.hpp>
 #include <tenon/text/encode_prompt.hpp>
 #include <tenon/text/jinja_outline.hpp>
+#include <tenon/text/llama2c_tokenizer.hpp>
 #include <tenon/text/nfc.hpp>
 #include <tenon/text/normalizer.hpp>
 #include <tenon/text/pre_tokenizer.hpp>

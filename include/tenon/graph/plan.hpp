@@ -93,14 +93,17 @@ inline std::size_t place_slots(std::vector<Slot>& slots, const std::vector<std::
 }  // namespace detail
 
 /// Plans the memory of a graph that with_explicit_copies made. `external` says of each node whether its memory is
-/// elsewhere: constants that are used where they are. Memory is reused once its last reader has run.
-[[nodiscard]] inline MemoryPlan plan_memory(const Graph& graph, const std::vector<bool>& external = {}) {
+/// elsewhere: constants that are used where they are. `runs_at` says of each node at which node's turn it runs, where that
+/// is a later one. Memory is reused once its last reader has run.
+[[nodiscard]] inline MemoryPlan plan_memory(const Graph& graph, const std::vector<bool>& external = {},
+                                            const std::vector<NodeId>& runs_at = {}) {
   const std::vector<NodeId> roots = memory_roots(graph);
   const auto end = static_cast<NodeId>(graph.size());
   std::vector<NodeId> last(graph.size(), 0);
   for (NodeId id = 0; id < end; ++id) {
-    last[id] = std::max(last[id], id);
-    for (const NodeId operand : graph[id].operands) last[roots[operand]] = id;
+    const NodeId turn = id < runs_at.size() ? runs_at[id] : id;
+    last[id] = std::max(last[id], turn);
+    for (const NodeId operand : graph[id].operands) last[roots[operand]] = std::max(last[roots[operand]], turn);
   }
   last[roots[graph.result()]] = end;
 

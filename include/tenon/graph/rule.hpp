@@ -7,11 +7,16 @@
 #include <string_view>
 
 #include <tenon/core/config.hpp>
+#include <tenon/core/device.hpp>
 #include <tenon/core/error.hpp>
 #include <tenon/graph/node.hpp>
 
 TENON_NAMESPACE_BEGIN
 namespace graph {
+
+/// Memory and steps of a graph that is being compiled, see graph/lowering.hpp.
+template <DeviceTag Device>
+class Lowering;
 
 /// Types of the operands of a node that is being added.
 using OperandTypes = std::span<const TensorType* const>;
@@ -24,13 +29,24 @@ enum class NumbersForm : std::uint8_t {
   last_operand  ///< one number in the place of the last operand, or that operand
 };
 
+/// The step that a point-wise kind is; load for others.
+[[nodiscard]] constexpr PointwiseCode code_of(NodeKind kind) {
+  switch (kind) {
+    case NodeKind::sum: return PointwiseCode::sum;
+    case NodeKind::hadamard_product: return PointwiseCode::hadamard_product;
+    case NodeKind::complex_hadamard_product: return PointwiseCode::complex_hadamard_product;
+    case NodeKind::relu: return PointwiseCode::relu;
+    case NodeKind::silu: return PointwiseCode::silu;
+    default: return PointwiseCode::load;
+  }
+}
+
 struct NodeRule {
   std::string_view name;  ///< as scripts spell it
   int operands = 0;       ///< -1: at least one
   NumbersForm numbers = NumbersForm::none;
-  bool is_view = false;                      ///< the result is the first operand's memory, or a part of it
-  bool is_pointwise = false;                 ///< what fusion joins
-  PointwiseCode code = PointwiseCode::load;  ///< the step that it is, where it is point-wise
+  bool is_view = false;       ///< the result is the first operand's memory, or a part of it
+  bool is_pointwise = false;  ///< what fusion joins
   /// The type of the result. Throws ShapeError, DTypeError or ValueError that names the node, the operand, and both types.
   TensorType (*infer)(const Node& node, OperandTypes types) = nullptr;
 };

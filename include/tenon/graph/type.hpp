@@ -6,11 +6,13 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <tenon/core/config.hpp>
 #include <tenon/core/dtype.hpp>
 #include <tenon/core/error.hpp>
+#include <tenon/core/float16.hpp>
 #include <tenon/core/math.hpp>
 
 TENON_NAMESPACE_BEGIN
@@ -49,6 +51,26 @@ struct TensorType {
 }
 
 namespace detail {
+
+/// Calls `body` with the type of a floating-point tensor.
+template <class Body>
+void visit_float(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::float16: body(std::type_identity<float16>{}); break;
+    case DType::bfloat16: body(std::type_identity<bfloat16>{}); break;
+    default: body(std::type_identity<float>{}); break;
+  }
+}
+
+/// The same of any tensor.
+template <class Body>
+void visit_type(DType dtype, Body&& body) {
+  if (dtype == DType::int64) {
+    body(std::type_identity<std::int64_t>{});
+  } else {
+    visit_float(dtype, body);
+  }
+}
 
 /// Throws DTypeError or ShapeError that begins with `where`, for what no tensor in a graph can be: another dtype than
 /// float32, float16, bfloat16 and int64, no dimension or more than max_rank, an empty one, more bytes than addresses.

@@ -19,11 +19,8 @@ inline TensorType infer_complex_hadamard_product(const Node&, OperandTypes types
   return infer_broadcast(name, *types[0], *types[1]);
 }
 
-inline constexpr NodeRule complex_hadamard_product_rule{.name = "ComplexHadamardProductNode",
-                                                        .operands = 2,
-                                                        .is_pointwise = true,
-                                                        .code = PointwiseCode::complex_hadamard_product,
-                                                        .infer = infer_complex_hadamard_product};
+inline constexpr NodeRule complex_hadamard_product_rule{
+    .name = "ComplexHadamardProductNode", .operands = 2, .is_pointwise = true, .infer = infer_complex_hadamard_product};
 
 }  // namespace graph::detail
 TENON_NAMESPACE_END

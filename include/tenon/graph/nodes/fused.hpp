@@ -8,6 +8,7 @@
 #include <tenon/core/config.hpp>
 #include <tenon/graph/nodes/matmul.hpp>
 #include <tenon/graph/rule.hpp>
+#include <tenon/ops/pointwise.hpp>
 
 TENON_NAMESPACE_BEGIN
 namespace graph::detail {
@@ -59,6 +60,51 @@ inline TensorType infer_matmul_pointwise(const Node& node, OperandTypes types) {
 inline constexpr NodeRule pointwise_rule{.name = "PointwiseNode", .operands = -1, .infer = infer_pointwise};
 inline constexpr NodeRule matmul_pointwise_rule{
     .name = "MatMulPointwiseNode", .operands = -1, .infer = infer_matmul_pointwise};
+
+/// `program` on the operands of a node, broadcast to its shape.
+template <DeviceTag Device>
+void lower_program(Lowering<Device>& lowering, NodeId id, const PointwiseProgram& program) {
+  const Node& node = lowering.graph()[id];
+  visit_type(node.type.dtype, [&]<class T>(std::type_identity<T>) {
+    std::vector<PointwiseView<const T, Device>> operands;
+    for (const NodeId operand : node.operands) {
+      operands.push_back(lowering.template broadcast<const T, pointwise_rank>(operand, node.type.shape));
+    }
+    lowering.add([out = lowering.template view<T, pointwise_rank>(id), operands = std::move(operands),
+                  program](Context<Device>& ctx) { pointwise(ctx, out, operands, program); });
+  });
+}
+
+/// A point-wise node of its own, or a fused one.
+template <DeviceTag Device>
+void lower_pointwise(Lowering<Device>& lowering, NodeId id) {
+  const Node& node = lowering.graph()[id];
+  if (node.kind == NodeKind::pointwise) {
+    lower_program(lowering, id, PointwiseProgram(node.program));
+    return;
+  }
+  std::vector<PointwiseStep> steps;
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    steps.push_back({PointwiseCode::load, static_cast<std::uint8_t>(i)});
+  }
+  steps.push_back({code_of(node.kind), 0});
+  lower_program(lowering, id, PointwiseProgram(steps));
+}
+
+template <DeviceTag Device>
+void lower_matmul_pointwise(Lowering<Device>& lowering, NodeId id) {
+  const Node& node = lowering.graph()[id];
+  visit_float(node.type.dtype, [&]<class T>(std::type_identity<T>) {
+    std::vector<View<const T, 3, Device>> operands;
+    for (std::size_t i = 2; i < node.operands.size(); ++i) {
+      operands.push_back(lowering.template broadcast<const T, 3>(node.operands[i], node.type.shape));
+    }
+    lowering.add([p = Product<T, Device>(lowering, id), operands = std::move(operands),
+                  program = PointwiseProgram(node.program)](Context<Device>& ctx) {
+      matmul(ctx, p.out, p.a, p.b, MatmulEpilogue<T, Device>{&program, operands});
+    });
+  });
+}
 
 }  // namespace graph::detail
 TENON_NAMESPACE_END

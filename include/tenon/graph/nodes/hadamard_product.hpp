@@ -11,11 +11,8 @@ inline TensorType infer_hadamard_product(const Node&, OperandTypes types) {
   return infer_broadcast("HadamardProductNode", *types[0], *types[1]);
 }
 
-inline constexpr NodeRule hadamard_product_rule{.name = "HadamardProductNode",
-                                                .operands = 2,
-                                                .is_pointwise = true,
-                                                .code = PointwiseCode::hadamard_product,
-                                                .infer = infer_hadamard_product};
+inline constexpr NodeRule hadamard_product_rule{
+    .name = "HadamardProductNode", .operands = 2, .is_pointwise = true, .infer = infer_hadamard_product};
 
 }  // namespace graph::detail
 TENON_NAMESPACE_END

@@ -5,6 +5,7 @@
 
 #include <tenon/core/config.hpp>
 #include <tenon/graph/rule.hpp>
+#include <tenon/ops/matmul.hpp>
 
 TENON_NAMESPACE_BEGIN
 namespace graph::detail {
@@ -28,6 +29,26 @@ inline TensorType infer_matmul(const Node&, OperandTypes types) {
 }
 
 inline constexpr NodeRule matmul_rule{.name = "MatMulNode", .operands = 2, .infer = infer_matmul};
+
+/// Matrices of a product as a batch.
+template <class T, DeviceTag Device>
+struct Product {
+  View<T, 3, Device> out;
+  View<const T, 3, Device> a;
+  View<const T, 3, Device> b;
+
+  Product(const Lowering<Device>& lowering, NodeId id)
+      : out(lowering.template view<T, 3>(id)),
+        a(lowering.template view<const T, 3>(lowering.graph()[id].operands[0])),
+        b(lowering.template view<const T, 3>(lowering.graph()[id].operands[1])) {}
+};
+
+template <DeviceTag Device>
+void lower_matmul(Lowering<Device>& lowering, NodeId id) {
+  visit_float(lowering.graph()[id].type.dtype, [&]<class T>(std::type_identity<T>) {
+    lowering.add([p = Product<T, Device>(lowering, id)](Context<Device>& ctx) { matmul(ctx, p.out, p.a, p.b); });
+  });
+}
 
 }  // namespace graph::detail
 TENON_NAMESPACE_END

@@ -9,8 +9,7 @@ namespace graph::detail {
 
 inline TensorType infer_relu(const Node&, OperandTypes types) { return *types[0]; }
 
-inline constexpr NodeRule relu_rule{
-    .name = "ReLUNode", .operands = 1, .is_pointwise = true, .code = PointwiseCode::relu, .infer = infer_relu};
+inline constexpr NodeRule relu_rule{.name = "ReLUNode", .operands = 1, .is_pointwise = true, .infer = infer_relu};
 
 }  // namespace graph::detail
 TENON_NAMESPACE_END

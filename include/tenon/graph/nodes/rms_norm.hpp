@@ -3,6 +3,7 @@
 
 #include <tenon/core/config.hpp>
 #include <tenon/graph/rule.hpp>
+#include <tenon/ops/rms_norm.hpp>
 
 TENON_NAMESPACE_BEGIN
 namespace graph {
@@ -26,6 +27,17 @@ inline TensorType infer_rms_norm(const Node&, OperandTypes types) {
 }
 
 inline constexpr NodeRule rms_norm_rule{.name = "RmsNormNode", .operands = 2, .infer = infer_rms_norm};
+
+template <DeviceTag Device>
+void lower_rms_norm(Lowering<Device>& lowering, NodeId id) {
+  const Node& node = lowering.graph()[id];
+  visit_float(node.type.dtype, [&]<class T>(std::type_identity<T>) {
+    lowering.add([out = lowering.template view<T, 2>(id), x = lowering.template view<const T, 2>(node.operands[0]),
+                  weight = lowering.template view<const T, 1>(node.operands[1])](Context<Device>& ctx) {
+      rms_norm(ctx, out, x, weight, rms_norm_epsilon);
+    });
+  });
+}
 
 }  // namespace detail
 }  // namespace graph

@@ -12,8 +12,7 @@ inline TensorType infer_silu(const Node&, OperandTypes types) {
   return *types[0];
 }
 
-inline constexpr NodeRule silu_rule{
-    .name = "SiLUNode", .operands = 1, .is_pointwise = true, .code = PointwiseCode::silu, .infer = infer_silu};
+inline constexpr NodeRule silu_rule{.name = "SiLUNode", .operands = 1, .is_pointwise = true, .infer = infer_silu};
 
 }  // namespace graph::detail
 TENON_NAMESPACE_END

@@ -6,6 +6,7 @@
 
 #include <tenon/core/config.hpp>
 #include <tenon/graph/rule.hpp>
+#include <tenon/ops/sliced_softmax.hpp>
 
 TENON_NAMESPACE_BEGIN
 namespace graph::detail {
@@ -26,6 +27,16 @@ inline TensorType infer_sliced_softmax(const Node& node, OperandTypes types) {
 
 inline constexpr NodeRule sliced_softmax_rule{
     .name = "SlicedSoftmaxNode", .operands = 2, .numbers = NumbersForm::last_operand, .infer = infer_sliced_softmax};
+
+template <DeviceTag Device>
+void lower_sliced_softmax(Lowering<Device>& lowering, NodeId id) {
+  const Node& node = lowering.graph()[id];
+  const auto prefix = node.numbers.empty() ? lowering.index(node.operands[1]) : lowering.next_literal();
+  visit_float(node.type.dtype, [&]<class T>(std::type_identity<T>) {
+    lowering.add([out = lowering.template view<T, 3>(id), x = lowering.template view<const T, 3>(node.operands[0]),
+                  prefix](Context<Device>& ctx) { sliced_softmax(ctx, out, x, prefix); });
+  });
+}
 
 }  // namespace graph::detail
 TENON_NAMESPACE_END

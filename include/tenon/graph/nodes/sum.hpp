@@ -11,8 +11,7 @@ inline TensorType infer_sum(const Node&, OperandTypes types) {
   return infer_broadcast("SumNode", *types[0], *types[1]);
 }
 
-inline constexpr NodeRule sum_rule{
-    .name = "SumNode", .operands = 2, .is_pointwise = true, .code = PointwiseCode::sum, .infer = infer_sum};
+inline constexpr NodeRule sum_rule{.name = "SumNode", .operands = 2, .is_pointwise = true, .infer = infer_sum};
 
 }  // namespace graph::detail
 TENON_NAMESPACE_END

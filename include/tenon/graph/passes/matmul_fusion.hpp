@@ -24,12 +24,12 @@ inline std::optional<std::vector<PointwiseStep>> real_program(const Node& node) 
     return node.program;
   }
   const NodeRule& rule = rule_of(node.kind);
-  if (!rule.is_pointwise || rule.code == PointwiseCode::complex_hadamard_product) return std::nullopt;
+  if (!rule.is_pointwise || code_of(node.kind) == PointwiseCode::complex_hadamard_product) return std::nullopt;
   std::vector<PointwiseStep> program;
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     program.push_back({PointwiseCode::load, static_cast<std::uint8_t>(i)});
   }
-  program.push_back({rule.code, 0});
+  program.push_back({code_of(node.kind), 0});
   return program;
 }
 

@@ -89,7 +89,7 @@ class PointwiseFusion {
   std::optional<Expression> build(NodeId id) {
     const Node& node = graph_[id];
     if (node.kind == NodeKind::pointwise) return build_fused(id);
-    const PointwiseStep step{rule_of(node.kind).code, 0};
+    const PointwiseStep step{code_of(node.kind), 0};
     const NodeId x = node.operands[0];
     const Expression* a = inside(x, id);
     if (node.operands.size() == 1) {

@@ -1,0 +1,339 @@
+// Executable: a compiled graph that can be evaluated again and again.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tenon/core/config.hpp>
+#include <tenon/core/error.hpp>
+#include <tenon/graph/execution.hpp>
+#include <tenon/graph/lower.hpp>
+#include <tenon/graph/passes.hpp>
+#include <tenon/graph/plan.hpp>
+#include <tenon/graph/subgraph.hpp>
+#include <tenon/tensor/any_tensor.hpp>
+#include <tenon/tensor/create.hpp>
+
+TENON_NAMESPACE_BEGIN
+namespace graph {
+
+/// Tensors by name.
+using TensorMap = std::map<std::string, AnyTensor, std::less<>>;
+
+template <DeviceTag Device>
+struct CompileOptions {
+  PassOptions passes;
+  /// Most bytes that the executable may allocate; 0 is no limit. Constants that are used where they are do not count.
+  std::size_t memory_budget = 0;
+  /// Runs parts of the graph, for example with cuDNN; null: tenon's operators run everything.
+  std::shared_ptr<SubgraphBackend<Device>> backend;
+};
+
+/// A graph with its memory and its list of operator calls on one device. All memory is allocated by the constructor, in one
+/// arena; evaluating allocates nothing. On a GPU the calls are captured in a CUDA graph and replayed.
+///
+/// One evaluation at a time: a second thread that begins one meanwhile gets a ValueError and changes nothing. Different
+/// executables are independent, also where they share constants. The context of an evaluation may be another one than that
+/// of the constructor, on the same device.
+template <DeviceTag Device>
+class Executable {
+ public:
+  /// Compiles `source`. `constants`: for each ConstantTensor a tensor of its dtype and shape. Those that the device can read
+  /// where they are (row-major, in its memory, on the CPU also a mapped file) are shared and must not change; others are
+  /// copied into the arena.
+  ///
+  /// Throws ValueError for a constant that is missing or that the graph does not have, DTypeError or ShapeError for one of
+  /// another type, DeviceError for one on a device that cannot be read, and Error where the arena exceeds the budget, before
+  /// anything is allocated, or where memory is short.
+  Executable(Context<Device>& ctx, const Graph& source, const TensorMap& constants,
+             const CompileOptions<Device>& options = {});
+  Executable(const Executable&) = delete;
+  Executable& operator=(const Executable&) = delete;
+
+  /// What runs: the graph after all passes.
+  [[nodiscard]] const Graph& graph() const noexcept { return graph_; }
+  [[nodiscard]] const MemoryPlan& plan() const noexcept { return plan_; }
+  /// Calls of operators or of the backend in one evaluation.
+  [[nodiscard]] std::size_t steps() const noexcept { return steps_.size(); }
+  /// Bytes that were allocated.
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+  /// Where an input of the next `run` is to be written: row-major CPU memory, as Tensor of its dtype and rank. Throws
+  /// ValueError for a name that is no input. Do not touch it during a run; it keeps its elements.
+  [[nodiscard]] const AnyTensor& input(std::string_view name) const { return inputs_[find_input(name)].host; }
+  /// Evaluates with what the inputs hold. Returns when the result is there. Throws ValueError, before anything is
+  /// written, for a prefix, begin or end out of range that is an input; on the CPU also for one that is computed.
+  void run(Context<Device>& ctx);
+  /// What the last run left, in the device's memory, which the next run overwrites.
+  [[nodiscard]] const AnyTensor& result() const noexcept { return result_; }
+
+  /// `run` with these inputs, one for each InputTensor, on the CPU or on the executable's device. Throws ValueError for one
+  /// that is missing or that the graph does not have, DTypeError, ShapeError or DeviceError for one that does not fit.
+  const AnyTensor& evaluate(Context<Device>& ctx, const TensorMap& inputs);
+
+  /// The elements of a BufferTensor, in the device's memory. Throws ValueError where the compiled graph has none of that
+  /// name: one that nothing needs is removed.
+  [[nodiscard]] AnyTensor buffer(std::string_view name) const;
+  /// Sets all buffers to zero, as compiling leaves them.
+  void reset_buffers(Context<Device>& ctx);
+
+ private:
+  struct Input {
+    std::string name;
+    TensorType type;
+    AnyTensor host;
+  };
+  /// A prefix or place that an input holds, for checking before a run.
+  struct Limit {
+    NodeKind kind;
+    const std::int64_t* first;   // prefix or begin
+    const std::int64_t* second;  // end
+    std::int64_t count;          // rows
+    std::int64_t size;
+  };
+
+  /// Marks the executable as in use.
+  class Use {
+   public:
+    explicit Use(std::atomic<bool>& busy) : busy_(busy) {
+      if (busy_.exchange(true, std::memory_order_acquire)) {
+        throw ValueError("graph: this executable is being evaluated by another thread; compile one for each thread");
+      }
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    ~Use() { busy_.store(false, std::memory_order_release); }
+
+   private:
+    std::atomic<bool>& busy_;
+  };
+
+  [[nodiscard]] std::size_t find_input(std::string_view name) const {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i].name == name) return i;
+    }
+    throw ValueError("evaluate: the graph has no input '" + std::string(name) + "'");
+  }
+  static void check_tensor(const std::string& what, const AnyTensor& tensor, const TensorType& type);
+  void check_limits() const;
+  void add_limits(const Lowering<Device>& lowering, NodeId id);
+  void run_locked(Context<Device>& ctx) {
+    check_limits();
+    execution_.run(ctx, steps_);
+  }
+
+  Graph graph_;
+  MemoryPlan plan_;
+  detail::Execution<Device> execution_;
+  std::vector<AnyTensor> shared_;  // constants that are used where they are
+  std::vector<Input> inputs_;
+  std::vector<Limit> limits_;
+  std::vector<Step<Device>> steps_;
+  AnyTensor result_;
+  std::size_t bytes_ = 0;
+  std::atomic<bool> busy_{false};
+  std::vector<std::byte*> memory_;  // by node
+};
+
+template <DeviceTag Device>
+void Executable<Device>::check_tensor(const std::string& what, const AnyTensor& tensor, const TensorType& type) {
+  if (tensor.dtype() == type.dtype && tensor.sizes() == type.shape) return;
+  const std::string text =
+      what + " is " + type_text({tensor.dtype(), tensor.sizes()}) + ", but the graph has " + type_text(type);
+  if (tensor.dtype() != type.dtype) throw DTypeError(text);
+  throw ShapeError(text);
+}
+
+template <DeviceTag Device>
+Executable<Device>::Executable(Context<Device>& ctx, const Graph& source, const TensorMap& constants,
+                               const CompileOptions<Device>& options)
+    : graph_(run_passes(source, options.passes)), execution_(ctx) {
+  for (const auto& [name, tensor] : constants) {
+    const Node* node = source.find(name);
+    if (node == nullptr || node->kind != NodeKind::constant_tensor) {
+      throw ValueError("compile: the graph has no constant '" + name + "'");
+    }
+    check_tensor("compile: constant '" + name + "'", tensor, node->type);
+  }
+  for (const Node& node : source.nodes()) {
+    if (node.kind == NodeKind::constant_tensor && !constants.contains(node.name)) {
+      throw ValueError("compile: constant '" + node.name + "' is missing");
+    }
+  }
+
+  std::vector<Subgraph<Device>> subgraphs;
+  if (options.backend) subgraphs = options.backend->claim(ctx, graph_);
+  std::vector<NodeId> runs_at(graph_.size());  // the node at whose place another one runs
+  for (NodeId id = 0; id < graph_.size(); ++id) runs_at[id] = id;
+  std::vector<bool> external(graph_.size(), false);
+  std::size_t workspace_bytes = 0;
+  for (const Subgraph<Device>& subgraph : subgraphs) {
+    workspace_bytes = std::max(workspace_bytes, align_up(subgraph.workspace, MemoryPlan::alignment));
+    for (const NodeId id : subgraph.nodes) {
+      runs_at[id] = subgraph.output();
+      external[id] = id != subgraph.output();
+    }
+  }
+
+  memory_.assign(graph_.size(), nullptr);
+  std::size_t literals = 0;
+  for (NodeId id = 0; id < graph_.size(); ++id) {
+    const Node& node = graph_[id];
+    if (node.kind == NodeKind::sliced_softmax && !node.numbers.empty()) ++literals;
+    if (node.kind != NodeKind::constant_tensor) continue;
+    const AnyTensor& tensor = constants.find(node.name)->second;
+    if (detail::Execution<Device>::reads(ctx, tensor)) {
+      external[id] = true;
+      memory_[id] = const_cast<std::byte*>(tensor.data());  // no step writes a constant
+      shared_.push_back(tensor);
+    }
+  }
+
+  plan_ = plan_memory(graph_, external, runs_at);
+  const std::size_t literal_bytes = align_up(literals * sizeof(std::int64_t), MemoryPlan::alignment);
+  bytes_ = plan_.bytes + literal_bytes + workspace_bytes;
+  if (options.memory_budget != 0 && bytes_ > options.memory_budget) {
+    throw Error("compile: the graph needs " + std::to_string(bytes_) + " bytes, " +
+                std::to_string(plan_.persistent_bytes) + " of them for constants and buffers, and the budget is " +
+                std::to_string(options.memory_budget));
+  }
+  std::byte* const arena = execution_.allocate(bytes_);
+  for (const Slot& slot : plan_.slots) {
+    memory_[slot.node] = arena + slot.offset;
+    const Node& node = graph_[slot.node];
+    if (node.kind == NodeKind::constant_tensor)
+      execution_.upload(memory_[slot.node], constants.find(node.name)->second);
+    if (node.kind == NodeKind::input_tensor) {
+      inputs_.push_back({node.name, node.type, execution_.host_input(memory_[slot.node], node.type)});
+    }
+  }
+
+  auto* const literal_data = reinterpret_cast<std::int64_t*>(arena + plan_.bytes);
+  std::vector<std::int64_t> literal_values;
+  for (const Node& node : graph_.nodes()) {
+    if (node.kind == NodeKind::sliced_softmax && !node.numbers.empty()) literal_values.push_back(node.numbers[0]);
+  }
+  if (!literal_values.empty()) {
+    Context<Cpu> host(1);
+    const auto values = tenon::empty<std::int64_t>(host, {static_cast<std::int64_t>(literal_values.size())});
+    values.load(host, literal_values);
+    execution_.upload(arena + plan_.bytes, values);
+  }
+  execution_.upload_done();
+
+  Lowering<Device> lowering(graph_, memory_, literal_data);
+  std::byte* const workspace = arena + plan_.bytes + literal_bytes;
+  auto next = subgraphs.begin();
+  for (NodeId id = 0; id < graph_.size(); ++id) {
+    if (next != subgraphs.end() && next->output() == id) {
+      std::vector<std::byte*> data;
+      for (const NodeId input : next->inputs) data.push_back(lowering.data(input));
+      data.push_back(lowering.data(id));
+      lowering.add([run = std::move(next->run), data = std::move(data), workspace](Context<Device>& run_ctx) {
+        run(run_ctx, data, workspace);
+      });
+      ++next;
+    } else if (runs_at[id] == id) {
+      detail::lower(lowering, id);
+    }
+    add_limits(lowering, id);
+  }
+  steps_ = lowering.take_steps();
+  const NodeId last = graph_.result();
+  const Place& place = lowering.place(last);
+  const TensorType& type = graph_[last].type;
+  result_ = detail::tensor_at<Device>(execution_.storage(), lowering.data(last), type.dtype, type.shape, place.strides);
+}
+
+template <DeviceTag Device>
+void Executable<Device>::add_limits(const Lowering<Device>& lowering, NodeId id) {
+  // The host's copy of an int64 of size 1 that is an input or a view of one.
+  const auto on_host = [&](NodeId operand) -> const std::int64_t* {
+    const Place& place = lowering.place(operand);
+    const Node& root = graph_[place.root];
+    if (root.kind != NodeKind::input_tensor) return nullptr;
+    return reinterpret_cast<const std::int64_t*>(input(root.name).data()) + place.offset;
+  };
+  const Node& node = graph_[id];
+  if (node.kind == NodeKind::sliced_softmax && node.numbers.empty()) {
+    if (const auto* prefix = on_host(node.operands[1])) {
+      limits_.push_back({node.kind, prefix, nullptr, 0, node.type.shape.back()});
+    }
+  } else if (node.kind == NodeKind::replace_slice) {
+    const auto* begin = on_host(node.operands[2]);
+    const auto* end = on_host(node.operands[3]);
+    if (begin != nullptr && end != nullptr) {
+      limits_.push_back({node.kind, begin, end, graph_[node.operands[1]].type.shape[0], node.type.shape[0]});
+    }
+  }
+}
+
+template <DeviceTag Device>
+void Executable<Device>::check_limits() const {
+  for (const Limit& limit : limits_) {
+    if (limit.kind == NodeKind::sliced_softmax) {
+      tenon::detail::check_sliced_softmax_prefix(*limit.first, limit.size);
+    } else {
+      tenon::detail::check_replace_slice_place(*limit.first, *limit.second, limit.count, limit.size);
+    }
+  }
+}
+
+template <DeviceTag Device>
+void Executable<Device>::run(Context<Device>& ctx) {
+  const Use use(busy_);
+  run_locked(ctx);
+}
+
+template <DeviceTag Device>
+const AnyTensor& Executable<Device>::evaluate(Context<Device>& ctx, const TensorMap& inputs) {
+  const Use use(busy_);
+  for (const auto& [name, tensor] : inputs) {
+    const Input& input = inputs_[find_input(name)];
+    check_tensor("evaluate: input '" + name + "'", tensor, input.type);
+    if (tensor.device() == DeviceKind::cuda && std::same_as<Device, Cpu>) {
+      throw DeviceError("evaluate: input '" + name + "' is on cuda, and the graph runs on cpu");
+    }
+  }
+  for (const Input& input : inputs_) {
+    if (!inputs.contains(input.name)) throw ValueError("evaluate: input '" + input.name + "' is missing");
+  }
+  for (const auto& [name, tensor] : inputs) {
+    const std::size_t i = find_input(name);
+    execution_.set_input(ctx, i, inputs_[i].host, tensor);
+  }
+  run_locked(ctx);
+  return result_;
+}
+
+template <DeviceTag Device>
+AnyTensor Executable<Device>::buffer(std::string_view name) const {
+  const Node* node = graph_.find(name);
+  if (node == nullptr || node->kind != NodeKind::buffer_tensor) {
+    throw ValueError("graph: there is no buffer '" + std::string(name) + "'");
+  }
+  const auto id = static_cast<NodeId>(node - graph_.nodes().data());
+  const Place place = detail::own_place(id, node->type);
+  return detail::tensor_at<Device>(execution_.storage(), memory_[id], node->type.dtype, node->type.shape,
+                                   place.strides);
+}
+
+template <DeviceTag Device>
+void Executable<Device>::reset_buffers(Context<Device>& ctx) {
+  const Use use(busy_);
+  ctx.synchronize();
+  for (const Slot& slot : plan_.slots) {
+    if (graph_[slot.node].kind == NodeKind::buffer_tensor) execution_.clear(memory_[slot.node], slot.bytes);
+  }
+}
+
+}  // namespace graph
+TENON_NAMESPACE_END

@@ -145,5 +145,5 @@ TEST_CASE("llama2c sampler: unusable options and logits throw and change nothing
     CHECK(sampler.sample(sound) == expected[i]);
   }
   Llama2cSampler tiny({.temperature = 1e-38f});
-  CHECK_THROWS_WITH(tiny.sample(std::vector<float>{1.0f, 20.0f}), ContainsSubstring("temperature 1e-38"));
+  CHECK_THROWS_WITH(tiny.sample(std::vector<float>{1.0f, 20.0f}), ContainsSubstring("divided by temperature"));
 }

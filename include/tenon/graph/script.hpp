@@ -135,7 +135,7 @@ class ScriptParser {
       operands_.emplace_back(at.text, found->second.id);
       return found->second.id;
     }
-    if (wanted == number_ && number_ > 0) fail(at, "it uses itself, " + token_text(at));
+    if (wanted == number_ && number_ > 0) fail(at, "it uses itself");
     for (ScriptLexer ahead = lexer_; ahead.token().kind != TokenKind::end;) {
       const Token later = ahead.token();
       ahead.next();

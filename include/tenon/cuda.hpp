@@ -15,5 +15,6 @@
 #include <tenon/cuda/toolkit.hpp>
 #include <tenon/cuda/uploader.hpp>
 #include <tenon/generate/token_loop_cuda.hpp>
+#include <tenon/graph/execution_cuda.hpp>
 #include <tenon/models/decode_step_cuda.hpp>
 #include <tenon/tenon.hpp>

@@ -16,6 +16,7 @@
 #include <tenon/io/generation_config.hpp>
 #include <tenon/io/json.hpp>
 #include <tenon/io/llama2c.hpp>
+#include <tenon/io/llama2c_graph.hpp>
 #include <tenon/io/llama2c_header.hpp>
 #include <tenon/io/load.hpp>
 #include <tenon/io/model_config.hpp>

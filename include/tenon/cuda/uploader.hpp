@@ -71,6 +71,9 @@ class Uploader<Cuda> {
     return result;
   }
 
+  /// The elements of `source`, row-major, to device memory at `to`.
+  void copy(std::byte* to, const AnyTensor& source) { copy_in(source.contiguous(host_), source.dtype(), to); }
+
   /// Waits until everything is on the device.
   void finish() {
     ctx_.synchronize();

@@ -1,124 +1,163 @@
-// pointwise on the CPU: a program is run on one element after another.
+// pointwise on the CPU: the program runs over tiles that stay in the first-level cache, one loop for each step.
 #pragma once
 
-#include <cmath>
-#include <concepts>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <span>
 #include <type_traits>
 
+#include <unistd.h>
+
 #include <tenon/core/config.hpp>
-#include <tenon/core/dtype.hpp>
+#include <tenon/core/math.hpp>
+#include <tenon/cpu/pointwise_tile.hpp>
 #include <tenon/ops/pointwise.hpp>
+#include <tenon/runtime/parallel.hpp>
 
 TENON_NAMESPACE_BEGIN
 namespace detail {
 
-/// What a step computes in: float for the two-byte types, else T itself.
-template <class T>
-using pointwise_value_t = std::conditional_t<std::same_as<T, std::int64_t>, std::int64_t, accumulator_t<T>>;
-
-/// The program on numbers x[0], x[1], …; no products of complex numbers.
-template <class T>
-T pointwise_scalar(const PointwiseProgram& program, const T* x) {
-  using V = pointwise_value_t<T>;
-  T stack[PointwiseProgram::max_depth] = {};
-  int top = 0;
-  for (int s = 0; s < program.size(); ++s) {
-    switch (program[s].code) {
-      case PointwiseCode::load: stack[top++] = x[program[s].operand]; break;
-      case PointwiseCode::sum:
-        --top;
-        stack[top - 1] = T(static_cast<V>(stack[top - 1]) + static_cast<V>(stack[top]));
-        break;
-      case PointwiseCode::hadamard_product:
-        --top;
-        stack[top - 1] = T(static_cast<V>(stack[top - 1]) * static_cast<V>(stack[top]));
-        break;
-      case PointwiseCode::complex_hadamard_product: break;
-      case PointwiseCode::relu:
-        stack[top - 1] = V(0) > static_cast<V>(stack[top - 1]) ? T(V(0)) : stack[top - 1];
-        break;
-      case PointwiseCode::silu:
-        if constexpr (std::is_same_v<V, std::int64_t>)
-          break;
-        else {
-          const V v = static_cast<V>(stack[top - 1]);
-          stack[top - 1] = T(v / (V(1) + std::exp(-v)));
-          break;
-        }
-    }
-  }
-  return stack[0];
+/// Bytes of the largest cache, 32 MiB where the system does not say.
+inline std::int64_t last_level_cache_bytes() {
+  static const std::int64_t bytes = [] {
+    std::int64_t largest = 0;
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+    largest = std::max<std::int64_t>(::sysconf(_SC_LEVEL2_CACHE_SIZE), ::sysconf(_SC_LEVEL3_CACHE_SIZE));
+#endif
+    return largest > 0 ? largest : std::int64_t{32} << 20;
+  }();
+  return bytes;
 }
-/// The same on complex numbers: x[i][0] and x[i][1].
-template <class T>
-void pointwise_complex(const PointwiseProgram& program, const T (*x)[2], T (&out)[2]) {
-  using V = pointwise_value_t<T>;
-  T stack[PointwiseProgram::max_depth][2] = {};
-  int top = 0;
-  for (int s = 0; s < program.size(); ++s) {
-    const PointwiseStep step = program[s];
-    if (step.code == PointwiseCode::complex_hadamard_product) {
-      --top;
-      const V a = static_cast<V>(stack[top - 1][0]), b = static_cast<V>(stack[top - 1][1]);
-      const V c = static_cast<V>(stack[top][0]), d = static_cast<V>(stack[top][1]);
-      stack[top - 1][0] = T(a * c - b * d);
-      stack[top - 1][1] = T(a * d + b * c);
-      continue;
+
+/// The shape of a program's operands, of which the output is number 0, as RowLoop has it for a number of operands that is
+/// known at compile time: dimensions of size 1 dropped, the others ordered by the strides of the output, neighbours
+/// merged where all operands allow it. With products of complex numbers the last dimension stays the last.
+struct PointwiseLoop {
+  static constexpr int max_operands = PointwiseProgram::max_operands + 1;
+
+  struct Dim {
+    std::int64_t size = 1;
+    std::int64_t strides[max_operands];
+  };
+
+  template <class T>
+  PointwiseLoop(const PointwiseView<T, Cpu>& out, std::span<const PointwiseView<const T, Cpu>> inputs,
+                const PointwiseProgram& program)
+      : operands(program.operands() + 1) {
+    std::size_t order[pointwise_rank];
+    std::size_t used = 0;
+    const auto distance = [&](std::size_t i) {
+      return program.is_complex() && i + 1 == pointwise_rank ? 0 : std::abs(out.strides()[i]);
+    };
+    for (std::size_t i = 0; i < pointwise_rank; ++i) {
+      if (out.sizes()[i] == 1) continue;
+      std::size_t at = used++;
+      for (; at > 0 && distance(order[at - 1]) < distance(i); --at) order[at] = order[at - 1];
+      order[at] = i;
     }
-    int after = top;
-    for (int k = 0; k < 2; ++k) {
-      after = top;
-      T& a = stack[top > 1 ? top - 2 : 0][k];
-      const PointwiseStep binary[3] = {{PointwiseCode::load, 0}, {PointwiseCode::load, 1}, {step.code, 0}};
-      const PointwiseStep unary[2] = {{PointwiseCode::load, 0}, {step.code, 0}};
-      if (step.code == PointwiseCode::load) {
-        stack[after++][k] = x[step.operand][k];
-      } else if (step.code == PointwiseCode::sum || step.code == PointwiseCode::hadamard_product) {
-        const T in[2] = {a, stack[top - 1][k]};
-        a = pointwise_scalar<T>(PointwiseProgram(binary), in);
-        --after;
+    for (std::size_t i = 0; i < used; ++i) {
+      Dim& dim = dims[rank];
+      dim.size = out.sizes()[order[i]];
+      dim.strides[0] = out.strides()[order[i]];
+      for (int k = 1; k < operands; ++k) dim.strides[k] = inputs[static_cast<std::size_t>(k - 1)].strides()[order[i]];
+      bool merges = rank > 0;
+      for (int k = 0; merges && k < operands; ++k) {
+        merges = dims[rank - 1].strides[k] == wrapping_mul(dim.size, dim.strides[k]);
+      }
+      if (merges) {
+        dim.size *= dims[rank - 1].size;
+        dims[rank - 1] = dim;
       } else {
-        const T in[1] = {stack[top - 1][k]};
-        stack[top - 1][k] = pointwise_scalar<T>(PointwiseProgram(unary), in);
+        ++rank;
       }
     }
-    top = after;
+    if (rank == 0) {
+      rank = 1;
+      for (int k = 0; k < operands; ++k) dims[0].strides[k] = 1;
+    }
   }
-  out[0] = stack[0][0];
-  out[1] = stack[0][1];
+
+  int operands = 0;
+  int rank = 0;
+  Dim dims[pointwise_rank + 1];
+};
+
+/// Tiles are stretches of a row, or several rows where they are short.
+template <class Level, class T>
+void pointwise_tiles(Level level, Context<Cpu>& ctx, const PointwiseView<T, Cpu>& out,
+                     std::span<const PointwiseView<const T, Cpu>> operands, const PointwiseProgram& program) {
+  const PointwiseLoop loop(out, operands, program);
+  const int last = loop.rank - 1;
+  const PointwiseLoop::Dim& columns = loop.dims[last];
+  const bool by_row = last == 0 || columns.size > pointwise_tile_size / 2;
+  const int split = by_row ? last : last - 1;  // the dimension that tiles cut into pieces
+  const PointwiseLoop::Dim& rows = loop.dims[split];
+  const std::int64_t piece = std::min(rows.size, by_row ? pointwise_tile_size : pointwise_tile_size / columns.size);
+  const std::int64_t pieces = ceil_div(rows.size, piece);
+  std::int64_t units = pieces;
+  for (int i = 0; i < split; ++i) units *= loop.dims[i].size;
+
+  const std::int64_t tile_rows = by_row ? 1 : piece;
+  const std::int64_t tile_columns = by_row ? piece : columns.size;
+  PointwiseSource<T> tile[PointwiseLoop::max_operands];
+  bool in_place = false;
+  tile[0] = PointwiseSource<T>(out.data(), rows.strides[0], columns.strides[0], tile_rows, tile_columns);
+  for (int k = 1; k < loop.operands; ++k) {
+    const T* data = operands[static_cast<std::size_t>(k - 1)].data();
+    in_place = in_place || data == out.data();
+    tile[k] = PointwiseSource<T>(data, rows.strides[k], columns.strides[k], tile_rows, tile_columns);
+  }
+  const bool direct = tile[0].form == PointwiseForm::contiguous;
+  // An output that no cache will hold is not read before it is written.
+  const bool stream = direct && !in_place && units > 1024 &&
+                      units * piece * static_cast<std::int64_t>(sizeof(T)) >= last_level_cache_bytes();
+
+  constexpr std::int64_t grain = 64;  // tiles that are worth a thread
+  parallel_for(ctx, units, grain, [&](std::int64_t begin, std::int64_t end) {
+    alignas(64) T scratch[pointwise_scratch];
+    PointwiseSource<T> at[PointwiseLoop::max_operands];
+    for (int k = 0; k < loop.operands; ++k) at[k] = tile[k];
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      const std::int64_t first = unit % pieces * piece;
+      const std::int64_t count = std::min(piece, rows.size - first);
+      if (units > 1) {
+        for (int k = 0; k < loop.operands; ++k) at[k].data = tile[k].data + first * rows.strides[k];
+        std::int64_t rest = unit / pieces;
+        for (int i = split; i-- > 0;) {
+          const std::int64_t index = rest % loop.dims[i].size;
+          rest /= loop.dims[i].size;
+          for (int k = 0; k < loop.operands; ++k) at[k].data += index * loop.dims[i].strides[k];
+        }
+      }
+      T* to = out.data() + (at[0].data - out.data());
+      const std::int64_t m = by_row ? 1 : count;
+      const std::int64_t n = by_row ? count : columns.size;
+      run_pointwise(level, program, at + 1, direct && !stream ? to : scratch, m, n, scratch);
+      if (stream) {
+        stream_copy(level, to, static_cast<const T*>(scratch), m * n);
+      } else if (!direct) {
+        for (std::int64_t i = 0; i < m; ++i) {
+          for (std::int64_t k = 0; k < n; ++k) to[i * at[0].row + k * at[0].step] = scratch[i * n + k];
+        }
+      }
+    }
+    if (stream) stream_fence(level);
+  });
 }
+
 }  // namespace detail
 
 template <PointwiseElement T>
-void pointwise(Context<Cpu>&, PointwiseView<T, Cpu> out,
+void pointwise(Context<Cpu>& ctx, PointwiseView<T, Cpu> out,
                std::type_identity_t<std::span<const PointwiseView<const T, Cpu>>> operands,
                const PointwiseProgram& program) {
   detail::check_pointwise<T, Cpu>(out, operands, program);
-  const auto n = static_cast<std::size_t>(program.operands());
-  for (std::int64_t i = 0; i < out.size(0); ++i)
-    for (std::int64_t j = 0; j < out.size(1); ++j)
-      for (std::int64_t k = 0; k < out.size(2); ++k) {
-        if (program.is_complex()) {
-          T x[PointwiseProgram::max_operands][2] = {};
-          T y[2];
-          for (std::size_t o = 0; o < n; ++o) {
-            x[o][0] = operands[o](i, j, k, 0);
-            x[o][1] = operands[o](i, j, k, 1);
-          }
-          detail::pointwise_complex<T>(program, x, y);
-          out(i, j, k, 0) = y[0];
-          out(i, j, k, 1) = y[1];
-          continue;
-        }
-        for (std::int64_t l = 0; l < out.size(3); ++l) {
-          T x[PointwiseProgram::max_operands] = {};
-          for (std::size_t o = 0; o < n; ++o) x[o] = operands[o](i, j, k, l);
-          out(i, j, k, l) = detail::pointwise_scalar<T>(program, x);
-        }
-      }
+  if (out.empty()) return;
+  detail::visit_pointwise_level<T>(ctx.simd_level(), [&](auto level) {
+    detail::pointwise_tiles<decltype(level), T>(level, ctx, out, operands, program);
+  });
 }
 
 TENON_NAMESPACE_END

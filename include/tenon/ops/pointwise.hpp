@@ -120,7 +120,8 @@ void check_pointwise(const PointwiseView<T, Device>& out, std::span<const Pointw
                      " operands, but there are " + std::to_string(operands.size()));
   }
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    check_shape("pointwise", "operand " + std::to_string(i), operands[i].sizes(), out.sizes(), "as out");
+    if (operands[i].sizes() == out.sizes()) continue;
+    throw_shape("pointwise", "operand " + std::to_string(i), operands[i].sizes(), out.sizes(), "as out");
   }
   if (program.is_complex() && out.size(pointwise_rank - 1) != 2) {
     throw ShapeError("pointwise: out has shape " + shape_string(out.sizes()) +

@@ -18,6 +18,8 @@
 //   exp(v)                             within 2 ulp; exp(-inf) = 0, exp(inf) = inf, NaN stays NaN
 //   silu(v)                            v / (1 + exp(-v)), NaN for -inf as that formula says
 //   transpose(rows)                    Float (&rows)[width], a square block
+//   sum_each(rows)                     the sums of the lanes of rows[0], rows[1], …; changes rows
+//   mul_complex(a, b)                  neighbouring lanes are the real and the imaginary part of a number
 //
 // Kernels take the Level as their first parameter and are found by it:
 //

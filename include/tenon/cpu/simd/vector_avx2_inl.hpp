@@ -138,6 +138,25 @@ TENON_SIMD_INLINE void transpose(Float (&rows)[8]) {
   }
 }
 
+// The same butterflies, adding as they go: half of the vectors are left after each.
+TENON_SIMD_INLINE Float sum_each(Float (&rows)[8]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i += 2) {
+    rows[i] = _mm256_add_ps(_mm256_unpacklo_ps(rows[i], rows[i + 1]), _mm256_unpackhi_ps(rows[i], rows[i + 1]));
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i += 4) {
+    rows[i] =
+        _mm256_add_ps(_mm256_shuffle_ps(rows[i], rows[i + 2], 0x44), _mm256_shuffle_ps(rows[i], rows[i + 2], 0xee));
+  }
+  return _mm256_add_ps(_mm256_permute2f128_ps(rows[0], rows[4], 0x20), _mm256_permute2f128_ps(rows[0], rows[4], 0x31));
+}
+
+TENON_SIMD_INLINE Float mul_complex(Float a, Float b) {
+  const Float crossed = _mm256_mul_ps(_mm256_movehdup_ps(a), _mm256_permute_ps(b, 0xb1));
+  return _mm256_fmaddsub_ps(_mm256_moveldup_ps(a), b, crossed);
+}
+
 }  // namespace detail::TENON_SIMD_NAMESPACE
 TENON_NAMESPACE_END
 

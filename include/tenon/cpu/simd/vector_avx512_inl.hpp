@@ -132,6 +132,33 @@ TENON_SIMD_INLINE void transpose(Float (&rows)[16]) {
   }
 }
 
+// The same butterflies, adding as they go: half of the vectors are left after each.
+TENON_SIMD_INLINE Float sum_each(Float (&rows)[16]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; i += 2) {
+    rows[i] = _mm512_add_ps(_mm512_maskz_unpacklo_ps(all_lanes, rows[i], rows[i + 1]),
+                            _mm512_maskz_unpackhi_ps(all_lanes, rows[i], rows[i + 1]));
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; i += 4) {
+    rows[i] = _mm512_add_ps(_mm512_maskz_shuffle_ps(all_lanes, rows[i], rows[i + 2], 0x44),
+                            _mm512_maskz_shuffle_ps(all_lanes, rows[i], rows[i + 2], 0xee));
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; i += 8) {
+    rows[i] = _mm512_add_ps(_mm512_maskz_shuffle_f32x4(all_lanes, rows[i], rows[i + 4], 0x88),
+                            _mm512_maskz_shuffle_f32x4(all_lanes, rows[i], rows[i + 4], 0xdd));
+  }
+  return _mm512_add_ps(_mm512_maskz_shuffle_f32x4(all_lanes, rows[0], rows[8], 0x88),
+                       _mm512_maskz_shuffle_f32x4(all_lanes, rows[0], rows[8], 0xdd));
+}
+
+TENON_SIMD_INLINE Float mul_complex(Float a, Float b) {
+  const Float crossed =
+      _mm512_mul_ps(_mm512_maskz_movehdup_ps(all_lanes, a), _mm512_maskz_permute_ps(all_lanes, b, 0xb1));
+  return _mm512_fmaddsub_ps(_mm512_maskz_moveldup_ps(all_lanes, a), b, crossed);
+}
+
 }  // namespace detail::TENON_SIMD_NAMESPACE
 TENON_NAMESPACE_END
 

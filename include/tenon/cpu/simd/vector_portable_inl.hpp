@@ -94,6 +94,15 @@ TENON_SIMD_INLINE void transpose(Float (&rows)[4]) {
   for (int i = 0; i < 4; ++i) rows[i] = Float{a[i], b[i], c[i], d[i]};
 }
 
+TENON_SIMD_INLINE Float sum_each(Float (&rows)[4]) {
+  return Float{sum(rows[0]), sum(rows[1]), sum(rows[2]), sum(rows[3])};
+}
+
+TENON_SIMD_INLINE Float mul_complex(Float a, Float b) {
+  return Float{a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0], a[2] * b[2] - a[3] * b[3],
+               a[2] * b[3] + a[3] * b[2]};
+}
+
 }  // namespace detail::TENON_SIMD_NAMESPACE
 TENON_NAMESPACE_END
 

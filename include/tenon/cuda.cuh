@@ -14,11 +14,15 @@
 #include <tenon/cuda/embedding.cuh>
 #include <tenon/cuda/launch.cuh>
 #include <tenon/cuda/linear.cuh>
+#include <tenon/cuda/matmul.cuh>
+#include <tenon/cuda/pointwise.cuh>
 #include <tenon/cuda/primitives.cuh>
 #include <tenon/cuda/rearrange.cuh>
+#include <tenon/cuda/replace_slice.cuh>
 #include <tenon/cuda/rms_norm.cuh>
 #include <tenon/cuda/rope.cuh>
 #include <tenon/cuda/rope_append.cuh>
 #include <tenon/cuda/self_attention.cuh>
+#include <tenon/cuda/sliced_softmax.cuh>
 #include <tenon/cuda/swiglu.cuh>
 #include <tenon/cuda/token_sampler.cuh>

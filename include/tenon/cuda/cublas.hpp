@@ -1,4 +1,4 @@
-// CublasLt: the products that linear gives to cuBLASLt, with the algorithms that were chosen for them.
+// CublasLt: the products that linear and matmul give to cuBLASLt, with the algorithms that were chosen for them.
 #pragma once
 
 #include <array>
@@ -28,7 +28,9 @@ inline std::uint32_t row_alignment(const void* data, std::int64_t row_bytes) noe
 }
 
 /// What decides which algorithms can form out (m, n) = in (m, k) · weight (n, k)ᵀ + bias (n): all but `out` of one dtype,
-/// rows contiguous and `…_row` elements apart, at least as many as a row has. Alignments as row_alignment gives them.
+/// rows contiguous and `…_row` elements apart, at least as many as a row has. Where `…_by_columns` says so, that holds for
+/// the columns of a factor instead. The matrices of a batch are `…_batch` elements apart. Alignments as row_alignment gives
+/// them.
 struct ProductShape {
   DType dtype = DType::float32;
   DType out_dtype = DType::float32;
@@ -39,6 +41,12 @@ struct ProductShape {
   std::int64_t out_row = 0;
   std::int64_t in_row = 0;
   std::int64_t weight_row = 0;
+  bool in_by_columns = false;
+  bool weight_by_columns = false;
+  std::int32_t batch = 1;
+  std::int64_t out_batch = 0;
+  std::int64_t in_batch = 0;
+  std::int64_t weight_batch = 0;
   std::uint32_t out_alignment = 1;
   std::uint32_t in_alignment = 1;
   std::uint32_t weight_alignment = 1;
@@ -47,6 +55,7 @@ struct ProductShape {
   friend bool operator<(const ProductShape& a, const ProductShape& b) {
     const auto key = [](const ProductShape& s) {
       return std::tie(s.dtype, s.out_dtype, s.has_bias, s.m, s.n, s.k, s.out_row, s.in_row, s.weight_row,
+                      s.in_by_columns, s.weight_by_columns, s.batch, s.out_batch, s.in_batch, s.weight_batch,
                       s.out_alignment, s.in_alignment, s.weight_alignment);
     };
     return key(a) < key(b);
@@ -143,22 +152,37 @@ class CublasLt {
       check_cublas(cublasLtMatmulDescInit(&product, is_double ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
                                           is_double ? CUDA_R_64F : CUDA_R_32F),
                    "linear");
-      set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
-      set(CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
+      set(CUBLASLT_MATMUL_DESC_TRANSA, shape.weight_by_columns ? CUBLAS_OP_N : CUBLAS_OP_T);
+      set(CUBLASLT_MATMUL_DESC_TRANSB, shape.in_by_columns ? CUBLAS_OP_T : CUBLAS_OP_N);
       if (shape.has_bias) {
         set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
         set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type));
         set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
       }
       const auto layout = [&](cublasLtMatrixLayoutOpaque_t& to, std::int64_t rows, std::int64_t columns,
-                              std::int64_t stride, cudaDataType_t of) {
+                              std::int64_t stride, std::int64_t batch_stride, cudaDataType_t of) {
         check_cublas(cublasLtMatrixLayoutInit(&to, of, static_cast<std::uint64_t>(rows),
                                               static_cast<std::uint64_t>(columns), stride),
                      "linear");
+        if (shape.batch == 1) return;
+        check_cublas(
+            cublasLtMatrixLayoutSetAttribute(&to, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &shape.batch, sizeof shape.batch),
+            "linear");
+        check_cublas(cublasLtMatrixLayoutSetAttribute(&to, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &batch_stride,
+                                                      sizeof batch_stride),
+                     "linear");
       };
-      layout(weight_layout, shape.k, shape.n, shape.weight_row, type);
-      layout(in_layout, shape.k, shape.m, shape.in_row, type);
-      layout(out_layout, shape.n, shape.m, shape.out_row, data_type(shape.out_dtype));
+      if (shape.weight_by_columns) {
+        layout(weight_layout, shape.n, shape.k, shape.weight_row, shape.weight_batch, type);
+      } else {
+        layout(weight_layout, shape.k, shape.n, shape.weight_row, shape.weight_batch, type);
+      }
+      if (shape.in_by_columns) {
+        layout(in_layout, shape.m, shape.k, shape.in_row, shape.in_batch, type);
+      } else {
+        layout(in_layout, shape.k, shape.m, shape.in_row, shape.in_batch, type);
+      }
+      layout(out_layout, shape.n, shape.m, shape.out_row, shape.out_batch, data_type(shape.out_dtype));
     }
 
    private:

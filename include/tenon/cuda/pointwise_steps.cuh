@@ -1,0 +1,137 @@
+// The steps of point-wise programs in kernels: a stack of four values, each of one element or a pack of them, in registers.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include <tenon/cuda/launch.cuh>
+#include <tenon/cuda/primitives.cuh>
+#include <tenon/cuda/swiglu.cuh>
+#include <tenon/ops/pointwise.hpp>
+
+TENON_NAMESPACE_BEGIN
+TENON_HIDDEN_BEGIN
+namespace detail {
+
+/// What a step on elements of K computes in: float for 16-bit types, else K itself.
+template <class K>
+using pointwise_t = std::conditional_t<std::is_same_v<K, std::int64_t>, std::int64_t, compute_t<K>>;
+
+template <class K>
+__device__ __forceinline__ pointwise_t<K> pointwise_value(K x) {
+  if constexpr (std::is_same_v<K, std::int64_t>) {
+    return x;
+  } else {
+    return widen(x);
+  }
+}
+template <class K>
+__device__ __forceinline__ K pointwise_element(pointwise_t<K> x) {
+  if constexpr (std::is_same_v<K, std::int64_t>) {
+    return x;
+  } else {
+    return narrow<K>(x);
+  }
+}
+template <class K>
+__device__ __forceinline__ pointwise_t<K> pointwise_rounded(pointwise_t<K> x) {
+  return pointwise_value(pointwise_element<K>(x));
+}
+
+// Rounded one by one: the compiler must not join a product and a sum. Integers wrap.
+__device__ __forceinline__ float plus(float a, float b) { return __fadd_rn(a, b); }
+__device__ __forceinline__ double plus(double a, double b) { return __dadd_rn(a, b); }
+__device__ __forceinline__ std::int64_t plus(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+__device__ __forceinline__ float times(float a, float b) { return __fmul_rn(a, b); }
+__device__ __forceinline__ double times(double a, double b) { return __dmul_rn(a, b); }
+__device__ __forceinline__ std::int64_t times(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+}
+
+__device__ __forceinline__ bool takes_two(PointwiseCode code) {
+  return code == PointwiseCode::sum || code == PointwiseCode::hadamard_product ||
+         code == PointwiseCode::complex_hadamard_product;
+}
+
+/// Runs a program on P elements at once. load(operand, to) gives those of an operand; `result` gets what the program
+/// leaves, which K holds exactly. Slots of the stack have names, not numbers: registers cannot be indexed. A value that
+/// the next step takes at once is not put on the stack first.
+template <class K, int P, class Load>
+__device__ __forceinline__ void run_steps(const PointwiseProgram& program, const Load& load,
+                                          pointwise_t<K> (&result)[P]) {
+  using C = pointwise_t<K>;
+  C second[P] = {};
+  C third[P] = {};
+  C fourth[P] = {};
+#pragma unroll
+  for (int e = 0; e < P; ++e) result[e] = C(0);
+  const int steps = program.size();
+#pragma unroll 1
+  for (int i = 0; i < steps; ++i) {
+    const PointwiseStep step = program[i];
+    PointwiseCode code = step.code;
+    C other[P];
+    if (code == PointwiseCode::load) {
+      load(static_cast<int>(step.operand), other);
+      if (i + 1 < steps) code = program[i + 1].code;
+      if (!takes_two(code)) {
+#pragma unroll
+        for (int e = 0; e < P; ++e) {
+          fourth[e] = third[e];
+          third[e] = second[e];
+          second[e] = result[e];
+          result[e] = other[e];
+        }
+        continue;
+      }
+      ++i;
+    } else if (takes_two(code)) {
+#pragma unroll
+      for (int e = 0; e < P; ++e) {
+        other[e] = result[e];
+        result[e] = second[e];
+        second[e] = third[e];
+        third[e] = fourth[e];
+      }
+    }
+    switch (code) {
+      case PointwiseCode::load: break;
+      case PointwiseCode::sum:
+#pragma unroll
+        for (int e = 0; e < P; ++e) result[e] = pointwise_rounded<K>(plus(result[e], other[e]));
+        break;
+      case PointwiseCode::hadamard_product:
+#pragma unroll
+        for (int e = 0; e < P; ++e) result[e] = pointwise_rounded<K>(times(result[e], other[e]));
+        break;
+      case PointwiseCode::complex_hadamard_product:
+        if constexpr (P % 2 == 0 && !std::is_same_v<K, std::int64_t>) {
+#pragma unroll
+          for (int e = 0; e < P; e += 2) {
+            const C re = plus(times(result[e], other[e]), -times(result[e + 1], other[e + 1]));
+            const C im = plus(times(result[e], other[e + 1]), times(result[e + 1], other[e]));
+            result[e] = pointwise_rounded<K>(re);
+            result[e + 1] = pointwise_rounded<K>(im);
+          }
+        }
+        break;
+      case PointwiseCode::relu:
+#pragma unroll
+        for (int e = 0; e < P; ++e) result[e] = result[e] < C(0) ? C(0) : result[e];
+        break;
+      case PointwiseCode::silu:
+        if constexpr (!std::is_same_v<K, std::int64_t>) {
+#pragma unroll
+          for (int e = 0; e < P; ++e) result[e] = pointwise_rounded<K>(silu(result[e]));
+        }
+        break;
+    }
+  }
+}
+
+}  // namespace detail
+TENON_HIDDEN_END
+TENON_NAMESPACE_END

@@ -145,7 +145,7 @@ TEST_CASE("llama2c tokenizer: encodings are those of llama2.c", "[llama2c]") {
 
 TEST_CASE("llama2c tokenizer: the queue merges what rescanning merges, ties and malformed UTF-8 included",
           "[llama2c]") {
-  std::vector<Entry> more{{" ", -1.0f}, {"\xC3\xA9", -2.0f}};
+  std::vector<Entry> more{{" ", -1.0f}, {"\xC3\xA9", -2.0f}, {"\xF0\x9F\x98\x80", -2.0f}};
   for (const char* piece : {"a", "b", "c"}) more.emplace_back(piece, -3.0f);
   std::mt19937 random(7);
   // Every text of two and three letters in turn gets one of few scores, so that ties are common; some never merge.
@@ -171,6 +171,8 @@ TEST_CASE("llama2c tokenizer: the queue merges what rescanning merges, ties and 
     CHECK(tokenizer.encode(text) == encode_slowly(entries, text));
   }
   CHECK(tokenizer.encode(std::string(300, 'a')) == encode_slowly(entries, std::string(300, 'a')));
+  CHECK(tokenizer.encode("\xF0\x9F\x98\x80\x80", false) ==
+        Ids{259, 261, 3 + 0x80});  // a code point has at most 4 bytes
   CHECK(tokenizer.encode(std::string(9, '\x80')) == encode_slowly(entries, std::string(9, '\x80')));
 }
 

@@ -90,8 +90,9 @@ inline Llama2cHeader parse_llama2c_header(const FileMap& file) {
     // A legacy file says with the sign of vocab_size that the classifier is no copy of the embedding.
     const bool sign_is_flag = header.version == 0 && field == "vocab_size";
     const std::int64_t size = sign_is_flag && value < 0 ? -value : value;
-    if (size < 1 || size > largest) {
-      fail_field(field, value, "which is not within 1 and " + std::to_string(largest));
+    const std::int64_t smallest = field == "vocab_size" ? 3 : 1;  // ids 0 to 2 have a meaning
+    if (size < smallest || size > largest) {
+      fail_field(field, value, "which is not within " + std::to_string(smallest) + " and " + std::to_string(largest));
     }
     if (sign_is_flag) header.config.tie_word_embeddings = value > 0;
     return size;
@@ -119,7 +120,6 @@ inline Llama2cHeader parse_llama2c_header(const FileMap& file) {
         "dim", config.hidden_size,
         "so a head has " + std::to_string(config.head_dim) + " elements, and rotating pairs needs an even number");
   }
-  if (config.vocab_size < 3) fail_field("vocab_size", config.vocab_size, "and ids up to 2 have a meaning");
   if (header.version != 0) {
     const auto shared = std::to_integer<std::int64_t>(bytes[at]);
     if (shared > 1) fail_field("shared_classifier", shared, "which is neither 0 nor 1");

@@ -64,8 +64,8 @@ class Llama2cTokenizer {
     return std::string_view(data_->bytes).substr(static_cast<std::size_t>(byte), byte == 0 ? 0 : 1);
   }
 
-  /// What llama2.c's `safe_printf` lets through: everything but a single byte that is neither printable ASCII nor white space.
-  /// A character that comes as several byte tokens is lost by this rule, as it is in llama2.c.
+  /// What llama2.c's `safe_printf` lets through: everything but a single byte that is neither printable ASCII nor white
+  /// space. A character that comes as several byte tokens is lost by this rule, as it is in llama2.c.
   [[nodiscard]] static std::string_view printable(std::string_view text) noexcept {
     if (text.size() != 1) return text;
     const auto byte = static_cast<unsigned char>(text[0]);

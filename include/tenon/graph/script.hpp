@@ -9,6 +9,7 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -63,9 +64,7 @@ class ScriptParser {
       }
       statement();
     }
-    context_ = "result";
-    form_.clear();
-    take();
+    subject_ = take().text;
     expect('=');
     graph_.set_result(reference());
     expect(';');
@@ -90,14 +89,17 @@ class ScriptParser {
   [[nodiscard]] std::string place(const Token& at) const {
     std::string text(name_);
     text += ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": ";
-    return context_.empty() ? text : text + context_ + ": ";
+    if (subject_.empty()) return text;
+    text += subject_.substr(0, 24);
+    if (kind_) text += " = " + std::string(rule_of(*kind_).name);
+    return text + ": ";
   }
   template <class Exception = FormatError>
   [[noreturn]] void fail(const Token& at, const std::string& what) const {
     throw Exception(place(at) + what);
   }
   [[noreturn]] void fail_expected(const std::string& what) const {
-    const std::string form = form_.empty() ? "" : "; its form is " + form_;
+    const std::string form = kind_ && in_arguments_ ? "; its form is " + form_text(*kind_) : "";
     if (token().kind == TokenKind::end) fail(token(), "the script ends where " + what + " is missing" + form);
     fail(token(), "expected " + what + ", found " + token_text(token()) + form);
   }
@@ -149,8 +151,7 @@ class ScriptParser {
 
   void statement() {
     const Token start = take();
-    context_ = std::string(start.text.substr(0, 24));
-    form_.clear();
+    subject_ = start.text;
     number_ = value(start);
     if (number_ == 0) fail(start, "statements are numbered from 1");
     if (const auto found = definitions_.find(number_); found != definitions_.end()) {
@@ -158,21 +159,21 @@ class ScriptParser {
     }
     expect('=');
     const Token name = token();
-    const auto kind = find_node_kind(word("the name of a node"));
-    if (!kind) fail_unknown(name);
-    context_ += " = " + std::string(name.text);
-    form_ = form_text(*kind);
+    kind_ = find_node_kind(word("the name of a node"));
+    if (!kind_) fail_unknown(name);
     operands_.clear();
     Node node;
-    node.kind = *kind;
+    node.kind = *kind_;
+    in_arguments_ = true;
     expect('(');
     arguments(node);
     expect(')');
-    form_.clear();
+    in_arguments_ = false;
     expect(';');
     definitions_.emplace(number_, Definition{add(std::move(node), start), start.line});
     number_ = 0;
-    context_.clear();
+    subject_ = {};
+    kind_.reset();
   }
 
   [[noreturn]] void fail_unknown(const Token& name) const {
@@ -296,7 +297,7 @@ class ScriptParser {
   }
   [[nodiscard]] std::string explained(const Error& error) const {
     std::string text = error.what();
-    const std::string node = context_.substr(context_.find("= ") + 2) + ": ";
+    const std::string node = std::string(rule_of(*kind_).name) + ": ";
     if (text.starts_with(node)) text.erase(0, node.size());
     const char* separator = "; ";
     for (const auto& [name, id] : operands_) {
@@ -312,8 +313,9 @@ class ScriptParser {
   std::map<std::int64_t, Definition> definitions_;
   // Of the statement that is being read.
   std::int64_t number_ = 0;
-  std::string context_;  // "$4 = MatMulNode"
-  std::string form_;     // "MatMulNode($a, $b)", while its arguments are read
+  std::string_view subject_;  // "$4" or "result"; empty between statements
+  std::optional<NodeKind> kind_;
+  bool in_arguments_ = false;
   std::vector<std::pair<std::string_view, NodeId>> operands_;
 };
 

@@ -30,11 +30,11 @@ using TensorMap = std::map<std::string, AnyTensor, std::less<>>;
 
 template <DeviceTag Device>
 struct CompileOptions {
-  PassOptions passes;
+  PassOptions passes{};
   /// Most bytes that the executable may allocate; 0 is no limit. Constants that are used where they are do not count.
   std::size_t memory_budget = 0;
   /// Runs parts of the graph, for example with cuDNN; null: tenon's operators run everything.
-  std::shared_ptr<SubgraphBackend<Device>> backend;
+  std::shared_ptr<SubgraphBackend<Device>> backend{};
 };
 
 /// A graph with its memory and its list of operator calls on one device. All memory is allocated by the constructor, in one

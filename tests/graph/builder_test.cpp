@@ -36,8 +36,9 @@ TEST_CASE("Every function and member adds its node", "[graph]") {
   const Value x = b.input("x", DType::float32, {4, 2});
   const Value n = b.input("n", DType::int64, {1});
   const Value v = b.input("v", DType::float32, {6});
+  const Value end = b.input("end", DType::int64, {1});
   const Value cache = b.buffer("cache", DType::float32, {8, 2});
-  const Value written = cache.replace_slice(x, n, n);
+  const Value written = cache.replace_slice(x, n, end);
   const Value part = written.slice(2, 6);
   const Value product = x * part;
   const Value complex = complex_multiply(product, silu(part));
@@ -49,17 +50,18 @@ TEST_CASE("Every function and member adds its node", "[graph]") {
         "$1 = InputTensor(x, float32, [4, 2]);\n"
         "$2 = InputTensor(n, int64, [1]);\n"
         "$3 = InputTensor(v, float32, [6]);\n"
-        "$4 = BufferTensor(cache, float32, [8, 2]);\n"
-        "$5 = ReplaceSliceNode($4, $1, $2, $2);\n"
-        "$6 = SliceNode($5, 2, 6);\n"
-        "$7 = HadamardProductNode($1, $6);\n"
-        "$8 = SiLUNode($6);\n"
-        "$9 = ComplexHadamardProductNode($7, $8);\n"
-        "$10 = PermuteNode($9, [1, 0]);\n"
-        "$11 = SlicedSoftmaxNode($10, 3);\n"
-        "$12 = SlicedSoftmaxNode($11, $2);\n"
-        "$13 = RmsNormNode($3, $3);\n"
-        "result = $12;\n");
+        "$4 = InputTensor(end, int64, [1]);\n"
+        "$5 = BufferTensor(cache, float32, [8, 2]);\n"
+        "$6 = ReplaceSliceNode($5, $1, $2, $4);\n"
+        "$7 = SliceNode($6, 2, 6);\n"
+        "$8 = HadamardProductNode($1, $7);\n"
+        "$9 = SiLUNode($7);\n"
+        "$10 = ComplexHadamardProductNode($8, $9);\n"
+        "$11 = PermuteNode($10, [1, 0]);\n"
+        "$12 = SlicedSoftmaxNode($11, 3);\n"
+        "$13 = SlicedSoftmaxNode($12, $2);\n"
+        "$14 = RmsNormNode($3, $3);\n"
+        "result = $13;\n");
 }
 
 TEST_CASE("A builder goes on after finish, also with four dimensions", "[graph]") {

@@ -11,6 +11,7 @@ std::shared_ptr<void> register_on_cuda(int ordinal) {
   register_cuda_linear(*card);
   register_cuda_attention(*card);
   register_cuda_rows(*card);
+  register_cuda_graph(*card);
   return card;
 }
 

@@ -137,5 +137,6 @@ void add_benchmark(const std::string& name, Body&& body) {
 void register_cuda_linear(Card& card);
 void register_cuda_attention(Card& card);
 void register_cuda_rows(Card& card);
+void register_cuda_graph(Card& card);
 
 }  // namespace bench

@@ -136,7 +136,8 @@ bool matmul_cublas(Context<Cuda>& ctx, const View<T, 3, Cuda>& out, const View<c
   const auto left = matmul_layout<T>(a);
   const auto right = matmul_layout<T>(b);
   if (!to || to->by_columns || !left || !right) return false;
-  if (out.size(0) > std::numeric_limits<std::int32_t>::max()) return false;
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  if (std::max({out.size(0), to->distance, left->distance, right->distance}) > most) return false;
   ProductShape shape;
   shape.dtype = dtype_of<T>;
   shape.out_dtype = dtype_of<T>;

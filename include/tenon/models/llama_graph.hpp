@@ -80,7 +80,8 @@ inline void check_graph_config(const ModelConfig& config, std::int64_t capacity)
 
   Value x = b.input("embedding", dtype, {hidden});
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    const std::string layer = "_" + std::to_string(i);
+    std::string layer = "_";
+    layer += std::to_string(i);
     const auto append = [&](const char* cache, Value rows) {  // (kv heads, capacity, dim), a view
       return b.buffer(cache + layer, dtype, {capacity, kv_size})
           .replace_slice(rows.reshape({1, kv_size}), position, length)

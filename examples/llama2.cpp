@@ -1,0 +1,136 @@
+// llama2: continues a text with a LLaMA 2 checkpoint; the options, and with a seed the text, are those of llama2.c's `run`.
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <tenon/generate/llama2c_sampler.hpp>
+#include <tenon/runtime/context.hpp>
+#include <tenon/text/llama2c_tokenizer.hpp>
+
+#include "common/command_line.hpp"
+#include "common/device.hpp"
+#include "common/program.hpp"
+#include "common/signals.hpp"
+#include "llama2/model.hpp"
+
+namespace {
+
+constexpr const char* description =
+    R"(Continues a text with a LLaMA 2 checkpoint: a file of llama2.c (version 0, 1 or 2) or a folder of Hugging Face. The
+text goes to standard output, the speed to standard error.)";
+
+#ifdef TENON_PROGRAM_CUDNN
+constexpr bool has_cudnn = true;
+#else
+constexpr bool has_cudnn = false;
+#endif
+
+/// Tokens that were read, and the seconds after the first, which llama2.c does not count either.
+struct Speed {
+  std::int64_t tokens = 0;
+  double seconds = 0.0;
+};
+
+Speed generate(llama2::Model& model, const tenon::Llama2cTokenizer& tokenizer, tenon::Llama2cSampler& sampler,
+               const std::string& prompt) {
+  const std::vector<std::int64_t> ids = tokenizer.encode(prompt);
+  std::int64_t id = ids.front();
+  Speed speed;
+  std::chrono::steady_clock::time_point start;
+  for (std::int64_t position = 0; position < model.capacity(); ++position) {
+    const auto logits = model.forward(id);
+    const auto following = static_cast<std::size_t>(position) + 1;
+    const std::int64_t next = following < ids.size() ? ids[following] : sampler.sample(logits);
+    if (position > 0) {
+      speed.tokens = position;
+      speed.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    } else {
+      start = std::chrono::steady_clock::now();
+    }
+    if (next == 1) break;  // BOS: the text has ended
+    const std::string_view piece = tenon::Llama2cTokenizer::printable(tokenizer.decode(id, next));
+    std::fwrite(piece.data(), 1, piece.size(), stdout);
+    std::fflush(stdout);
+    id = next;
+  }
+  std::fputc('\n', stdout);
+  return speed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  program::prepare_process("llama2");
+  llama2::Options options;
+  tenon::Llama2cSamplerOptions sampling;
+  sampling.seed = 0;
+  std::string device = "cpu";
+  std::string prompt;
+  std::filesystem::path tokenizer_path = "tokenizer.bin";
+  CLI::App app(description, "llama2");
+  app.get_formatter()->column_width(28);
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.set_version_flag("--version", program::version_text("llama2"), "Print the version and exit");
+  app.add_option("MODEL", options.model, "File of llama2.c, or folder with config.json and *.safetensors")->required();
+  app.add_option("-t", sampling.temperature, "Temperature, 0 or more; 0 takes the most probable token (1.0)")
+      ->type_name("T")
+      ->check(program::number_within(0, std::numeric_limits<float>::max(), "a number of at least 0"));
+  app.add_option("-p", sampling.topp, "Top-p, from 0 to 1; 0 and 1 turn it off (0.9)")
+      ->type_name("P")
+      ->check(program::number_within(0, 1, "a number between 0 and 1"));
+  app.add_option("-s", sampling.seed, "Seed; default: the time")->type_name("SEED");
+  app.add_option("-n", options.steps, "Positions; 0, or more than the model was trained on: that many (256)")
+      ->type_name("N")
+      ->transform(program::count_within(std::int64_t{0}, std::int64_t{1} << 30));
+  app.add_option("-i", prompt, "The text to continue")->type_name("PROMPT");
+  app.add_option("-z", tokenizer_path, "Tokenizer of llama2.c (tokenizer.bin)")->type_name("FILE");
+  app.add_option("--device", device, program::device_help)->type_name("NAME");
+  app.add_flag(
+      "--cudnn", options.cudnn,
+      has_cudnn ? "Run parts of the graph with cuDNN" : "Run parts of the graph with cuDNN; this build has none");
+  app.add_flag("--eager", options.eager, "Use the decoder class instead of the graph");
+  app.add_option("--threads", options.threads,
+                 "Threads to compute with on the CPU; default: one for each physical core")
+      ->type_name("N")
+      ->transform(program::count_within(1, tenon::Context<tenon::Cpu>::max_threads));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return program::run("llama2", [&] { return app.exit(error); });
+    return program::fail("llama2", program::parse_problem(error) + " (--help lists the options)", 2);
+  }
+  if (const std::string problem = program::read_device(device, options.device); !problem.empty()) {
+    return program::fail("llama2", problem, 2);
+  }
+  if (options.cudnn && !has_cudnn) return program::fail("llama2", "--cudnn: this build has no cuDNN", 2);
+  if (options.cudnn && !options.device.is_cuda()) return program::fail("llama2", "--cudnn needs --device cuda", 2);
+  if (options.cudnn && options.eager) return program::fail("llama2", "--cudnn is for the graph, not for --eager", 2);
+  if (sampling.seed == 0) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    sampling.seed = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(now).count());
+  }
+
+  return program::run("llama2", [&] {
+    std::unique_ptr<llama2::Model> model;
+#ifdef TENON_PROGRAM_CUDA
+    if (options.device.is_cuda()) model = llama2::open_on_cuda(options);
+#endif
+    if (!model) model = llama2::open_on_cpu(options);
+    const tenon::Llama2cTokenizer tokenizer(tokenizer_path, model->vocab_size());
+    tenon::Llama2cSampler sampler(sampling);
+    const Speed speed = generate(*model, tokenizer, sampler, prompt);
+    if (speed.tokens > 1) {
+      std::fprintf(stderr, "achieved tok/s: %.1f\n", static_cast<double>(speed.tokens) / speed.seconds);
+    }
+    return 0;
+  });
+}

@@ -67,7 +67,8 @@ class Executable {
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
   /// Where an input of the next `run` is to be written: row-major CPU memory, as Tensor of its dtype and rank. Throws
-  /// ValueError for a name that is no input. Do not touch it during a run; it keeps its elements.
+  /// ValueError for a name that is no input. Do not touch it during a run. It keeps its elements, unless the graph writes
+  /// into it: then they must be set again.
   [[nodiscard]] const AnyTensor& input(std::string_view name) const { return inputs_[find_input(name)].host; }
   /// Evaluates with what the inputs hold. Returns when the result is there. Throws ValueError, before anything is
   /// written, for a prefix, begin or end out of range that is an input; on the CPU also for one that is computed.
@@ -122,9 +123,9 @@ class Executable {
     }
     throw ValueError("evaluate: the graph has no input '" + std::string(name) + "'");
   }
-  static void check_tensor(const std::string& what, const AnyTensor& tensor, const TensorType& type);
+  static void check_tensor(const char* what, const std::string& name, const AnyTensor& tensor, const TensorType& type);
   void check_limits() const;
-  void add_limits(const Lowering<Device>& lowering, NodeId id);
+  void add_limits(const Lowering<Device>& lowering, const MemoryWrites& writes, NodeId id);
   void run_locked(Context<Device>& ctx) {
     check_limits();
     execution_.run(ctx, steps_);
@@ -144,10 +145,11 @@ class Executable {
 };
 
 template <DeviceTag Device>
-void Executable<Device>::check_tensor(const std::string& what, const AnyTensor& tensor, const TensorType& type) {
+void Executable<Device>::check_tensor(const char* what, const std::string& name, const AnyTensor& tensor,
+                                      const TensorType& type) {
   if (tensor.dtype() == type.dtype && tensor.sizes() == type.shape) return;
-  const std::string text =
-      what + " is " + type_text({tensor.dtype(), tensor.sizes()}) + ", but the graph has " + type_text(type);
+  const std::string text = what + (" '" + name) + "' is " + type_text({tensor.dtype(), tensor.sizes()}) +
+                           ", but the graph has " + type_text(type);
   if (tensor.dtype() != type.dtype) throw DTypeError(text);
   throw ShapeError(text);
 }
@@ -161,7 +163,7 @@ Executable<Device>::Executable(Context<Device>& ctx, const Graph& source, const 
     if (node == nullptr || node->kind != NodeKind::constant_tensor) {
       throw ValueError("compile: the graph has no constant '" + name + "'");
     }
-    check_tensor("compile: constant '" + name + "'", tensor, node->type);
+    check_tensor("compile: constant", name, tensor, node->type);
   }
   for (const Node& node : source.nodes()) {
     if (node.kind == NodeKind::constant_tensor && !constants.contains(node.name)) {
@@ -230,6 +232,7 @@ Executable<Device>::Executable(Context<Device>& ctx, const Graph& source, const 
   execution_.upload_done();
 
   Lowering<Device> lowering(graph_, memory_, literal_data);
+  const MemoryWrites writes(graph_);
   std::byte* const workspace = arena + plan_.bytes + literal_bytes;
   auto next = subgraphs.begin();
   for (NodeId id = 0; id < graph_.size(); ++id) {
@@ -244,7 +247,7 @@ Executable<Device>::Executable(Context<Device>& ctx, const Graph& source, const 
     } else if (runs_at[id] == id) {
       detail::lower(lowering, id);
     }
-    add_limits(lowering, id);
+    add_limits(lowering, writes, id);
   }
   steps_ = lowering.take_steps();
   const NodeId last = graph_.result();
@@ -254,12 +257,12 @@ Executable<Device>::Executable(Context<Device>& ctx, const Graph& source, const 
 }
 
 template <DeviceTag Device>
-void Executable<Device>::add_limits(const Lowering<Device>& lowering, NodeId id) {
-  // The host's copy of an int64 of size 1 that is an input or a view of one.
+void Executable<Device>::add_limits(const Lowering<Device>& lowering, const MemoryWrites& writes, NodeId id) {
+  // The host's copy of an int64 of size 1 that is an input, or a view of one, and that no node writes.
   const auto on_host = [&](NodeId operand) -> const std::int64_t* {
     const Place& place = lowering.place(operand);
     const Node& root = graph_[place.root];
-    if (root.kind != NodeKind::input_tensor) return nullptr;
+    if (root.kind != NodeKind::input_tensor || writes.any(operand)) return nullptr;
     return reinterpret_cast<const std::int64_t*>(input(root.name).data()) + place.offset;
   };
   const Node& node = graph_[id];
@@ -298,7 +301,7 @@ const AnyTensor& Executable<Device>::evaluate(Context<Device>& ctx, const Tensor
   const Use use(busy_);
   for (const auto& [name, tensor] : inputs) {
     const Input& input = inputs_[find_input(name)];
-    check_tensor("evaluate: input '" + name + "'", tensor, input.type);
+    check_tensor("evaluate: input", name, tensor, input.type);
     if (tensor.device() == DeviceKind::cuda && std::same_as<Device, Cpu>) {
       throw DeviceError("evaluate: input '" + name + "' is on cuda, and the graph runs on cpu");
     }

@@ -94,7 +94,8 @@ inline std::size_t place_slots(std::vector<Slot>& slots, const std::vector<std::
 
 /// Plans the memory of a graph that with_explicit_copies made. `external` says of each node whether its memory is
 /// elsewhere: constants that are used where they are. `runs_at` says of each node at which node's turn it runs, where that
-/// is a later one. Memory is reused once its last reader has run.
+/// is a later one. Memory is reused once its last reader has run, except that of inputs, which the caller may leave as they
+/// are for the next evaluation.
 [[nodiscard]] inline MemoryPlan plan_memory(const Graph& graph, const std::vector<bool>& external = {},
                                             const std::vector<NodeId>& runs_at = {}) {
   const std::vector<NodeId> roots = memory_roots(graph);
@@ -114,7 +115,10 @@ inline std::size_t place_slots(std::vector<Slot>& slots, const std::vector<std::
     if (roots[id] != id || (id < external.size() && external[id])) continue;
     const NodeKind kind = graph[id].kind;
     Slot slot{id, 0, align_up(graph[id].type.bytes(), MemoryPlan::alignment), id, last[id]};
-    if (kind == NodeKind::input_tensor) slot.first = 0;  // written before the first node runs
+    if (kind == NodeKind::input_tensor) {  // written before the first node runs, and again only by the caller
+      slot.first = 0;
+      slot.last = end;
+    }
     if (kind == NodeKind::constant_tensor || kind == NodeKind::buffer_tensor) {
       slot.first = 0;
       slot.last = end;

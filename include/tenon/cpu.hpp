@@ -14,6 +14,7 @@
 #include <tenon/cpu/matmul.hpp>
 #include <tenon/cpu/packed.hpp>
 #include <tenon/cpu/pointwise.hpp>
+#include <tenon/cpu/pointwise_chain.hpp>
 #include <tenon/cpu/pointwise_tile.hpp>
 #include <tenon/cpu/rearrange.hpp>
 #include <tenon/cpu/replace_slice.hpp>

@@ -31,6 +31,19 @@ TEST_CASE("operators refuse an output in which several results share an element"
   CHECK_THROWS_AS(tenon::self_attention(ctx, heads, q, q, q, 1.0), ShapeError);
   CHECK_THROWS_AS(tenon::rope(ctx, heads, q, pos_ids, 10000.0), ShapeError);
 
+  const std::string cube =
+      ": out has shape (4, 3, 6) with strides (6, 0, 1), so several results would share one element";
+  CHECK_THROWS_WITH(tenon::matmul(ctx, heads, q, tenon::zeros<float>(ctx, {4, 6, 6})),
+                    ContainsSubstring("matmul" + cube));
+  const auto prefix = tenon::zeros<std::int64_t>(ctx, {1});
+  CHECK_THROWS_WITH(tenon::sliced_softmax(ctx, heads, q, prefix), ContainsSubstring("sliced_softmax" + cube));
+  const tenon::PointwiseStep load[] = {{tenon::PointwiseCode::load, 0}};
+  const tenon::PointwiseView<const float, tenon::Cpu> operand = q.unsqueeze(0);
+  CHECK_THROWS_AS(tenon::pointwise(ctx, heads.unsqueeze(0), {&operand, 1}, tenon::PointwiseProgram(load)), ShapeError);
+  const auto end = tenon::full<std::int64_t>(ctx, {1}, 4);
+  CHECK_THROWS_WITH(tenon::replace_slice(ctx, heads.unsqueeze(1), q.unsqueeze(1), prefix, end),
+                    ContainsSubstring("replace_slice: x has shape (4, 1, 3, 6)"));
+
   const auto index = tenon::zeros<std::int64_t>(ctx, {1, 1});
   const auto value = tenon::zeros<float>(ctx, {4, 1});
   CHECK_THROWS_AS(tenon::argmax(ctx, index.expand({4, 1}), value, x), ShapeError);

@@ -10,8 +10,8 @@
 #     Ring 3 (cuda/*.cuh) says so where nvcc is missing; <tenon/cuda.cuh> reaches all of it;
 #   - the CUDA toolkit is included by cuda/toolkit.hpp and cuda/primitives.cuh alone;
 #   - no header has more than 500 lines. The sizes are printed.
-# Public headers are those directly in a folder, but x_inl.hpp; deeper folders are details. cpu/reference.hpp is the
-# tests' oracle and is included by those who want it.
+# Public headers are those directly in a folder, but x_inl.hpp; deeper folders are details. cpu/reference*.hpp are the
+# tests' oracle and are included by those who want them.
 #
 #   tests/scripts/check_includes.sh [include folder]
 set -euo pipefail
@@ -105,7 +105,7 @@ public() { # public FOLDER...: the public headers of these folders
   for folder in "$@"; do
     for header in "${headers[@]}"; do
       if [[ "$header" =~ ^$folder/[^/]+\.hpp$ && "$header" != *_inl.hpp && "$header" != *_cuda.hpp &&
-        "$header" != cpu/reference.hpp ]]; then
+        "$header" != cpu/reference*.hpp ]]; then
         printf '%s\n' "$header"
       fi
     done
@@ -126,7 +126,7 @@ complete() { # complete UMBRELLA HEADER...: fails for each HEADER that the umbre
 
 ring1=($(public core tensor runtime ops cpu graph models))
 ring1+=($ring1_exceptions)
-for header in $ring1_exceptions cpu/reference.hpp; do
+for header in $ring1_exceptions cpu/reference.hpp cpu/reference_graph.hpp; do
   [ -f "$header" ] || fail "$header does not exist"
 done
 complete tenon.hpp "${ring1[@]}"

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
-#include <tenon/cpu/reference.hpp>
+#include <tenon/cpu/reference_graph.hpp>
 #include <tenon/text.hpp>
 #include <vector>
 

@@ -49,8 +49,9 @@ void matmul_block(Level level, const float* x, std::int64_t x_stride, std::int64
 
 /// What a stretch of results goes through on its way to the output.
 template <class Level, class T>
-void matmul_finish(Level level, const View<T, 3, Cpu>& out, const MatmulEpilogue<T, Cpu>& epilogue, std::int64_t batch,
-                   std::int64_t row, std::int64_t column, std::int64_t columns, const float* y) {
+void matmul_finish(Level level, const View<T, 3, Cpu>& out, const MatmulEpilogue<T, Cpu>& epilogue,
+                   const PointwiseChain& chain, std::int64_t batch, std::int64_t row, std::int64_t column,
+                   std::int64_t columns, const float* y) {
   T* to = out.ptr(batch, row, column);
   const std::int64_t step = out.stride(2);
   if (epilogue.program == nullptr) return finish_row(level, y, nullptr, columns, to, step);
@@ -67,9 +68,9 @@ void matmul_finish(Level level, const View<T, 3, Cpu>& out, const MatmulEpilogue
     const View<const T, 3, Cpu>& operand = epilogue.operands[static_cast<std::size_t>(i - 1)];
     sources[i] = PointwiseSource<T>(operand.ptr(batch, row, column), 0, operand.stride(2), 1, columns);
   }
-  if (step == 1) return run_pointwise(level, *epilogue.program, sources, to, 1, columns, scratch);
-  run_pointwise(level, *epilogue.program, sources, scratch, 1, columns, scratch);
-  for (std::int64_t i = 0; i < columns; ++i) to[i * step] = scratch[i];
+  T* result = step == 1 ? to : scratch + pointwise_result;
+  run_pointwise(level, *epilogue.program, chain, sources, result, 1, columns, scratch);
+  for (std::int64_t i = 0; i < columns && step != 1; ++i) to[i * step] = result[i];
 }
 
 /// Few rows of a. One of b's strides is 1.
@@ -98,6 +99,7 @@ void matmul_few_rows(Level level, Context<Cpu>& ctx, const View<T, 3, Cpu>& out,
     }
     rows = widened;
   }
+  const PointwiseChain chain = epilogue.program != nullptr ? PointwiseChain(*epilogue.program) : PointwiseChain();
   const bool direct = std::same_as<T, float> && epilogue.program == nullptr && out.stride(2) == 1;
   const std::int64_t chunks = ceil_div(n, matmul_chunk);
   const std::int64_t bytes =
@@ -120,7 +122,7 @@ void matmul_few_rows(Level level, Context<Cpu>& ctx, const View<T, 3, Cpu>& out,
       }
       matmul_block(level, x, row_stride, m, matrix, b.stride(1), b.stride(2), columns, k, results, matmul_chunk);
       for (std::int64_t i = 0; i < m; ++i) {
-        matmul_finish(level, out, epilogue, batch, i, column, columns, results + i * matmul_chunk);
+        matmul_finish(level, out, epilogue, chain, batch, i, column, columns, results + i * matmul_chunk);
       }
     }
   });

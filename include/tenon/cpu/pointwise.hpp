@@ -8,8 +8,6 @@
 #include <span>
 #include <type_traits>
 
-#include <unistd.h>
-
 #include <tenon/core/config.hpp>
 #include <tenon/core/math.hpp>
 #include <tenon/cpu/pointwise_tile.hpp>
@@ -19,17 +17,12 @@
 TENON_NAMESPACE_BEGIN
 namespace detail {
 
-/// Bytes of the largest cache, 32 MiB where the system does not say.
-inline std::int64_t last_level_cache_bytes() {
-  static const std::int64_t bytes = [] {
-    std::int64_t largest = 0;
-#if defined(_SC_LEVEL3_CACHE_SIZE)
-    largest = std::max<std::int64_t>(::sysconf(_SC_LEVEL2_CACHE_SIZE), ::sysconf(_SC_LEVEL3_CACHE_SIZE));
-#endif
-    return largest > 0 ? largest : std::int64_t{32} << 20;
-  }();
-  return bytes;
-}
+/// An output of at least so many bytes goes past the caches, and is not read before it is written: none would hold it.
+/// What the system says about caches is of no use here: in a virtual machine it may be ten times what there is.
+inline constexpr std::int64_t pointwise_stream_bytes = std::int64_t{32} << 20;
+
+/// Elements that a chain works on in one piece where nothing is copied.
+inline constexpr std::int64_t pointwise_piece = 4096;
 
 /// The shape of a program's operands, of which the output is number 0, as RowLoop has it for a number of operands that is
 /// known at compile time: dimensions of size 1 dropped, the others ordered by the strides of the output, neighbours
@@ -94,57 +87,62 @@ void pointwise_tiles(Level level, Context<Cpu>& ctx, const PointwiseView<T, Cpu>
   const bool by_row = last == 0 || columns.size > pointwise_tile_size / 2;
   const int split = by_row ? last : last - 1;  // the dimension that tiles cut into pieces
   const PointwiseLoop::Dim& rows = loop.dims[split];
-  const std::int64_t piece = std::min(rows.size, by_row ? pointwise_tile_size : pointwise_tile_size / columns.size);
-  const std::int64_t pieces = ceil_div(rows.size, piece);
+
+  const std::int64_t tile_rows = by_row ? 1 : rows.size;
+  PointwiseSource<T> tile[PointwiseLoop::max_operands];
+  bool in_place = false;
+  bool strided = false;
+  for (int k = 0; k < loop.operands; ++k) {
+    const T* data = k == 0 ? out.data() : operands[static_cast<std::size_t>(k - 1)].data();
+    in_place = in_place || (k > 0 && data == out.data());
+    tile[k] = PointwiseSource<T>(data, rows.strides[k], columns.strides[k], tile_rows, columns.size);
+    strided = strided || tile[k].form == PointwiseForm::strided;
+  }
+  const PointwiseChain chain = has_float_vectors<T> ? PointwiseChain(program) : PointwiseChain();
+  const bool direct = tile[0].form == PointwiseForm::contiguous;
+  const bool stream =
+      direct && !in_place && out.numel() >= pointwise_stream_bytes / static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t tile_size = chain.size() > 0 && by_row && !strided ? pointwise_piece : pointwise_tile_size;
+  const std::int64_t piece = std::min(rows.size, by_row ? tile_size : tile_size / columns.size);
+  const std::int64_t pieces = piece == rows.size ? 1 : ceil_div(rows.size, piece);
   std::int64_t units = pieces;
   for (int i = 0; i < split; ++i) units *= loop.dims[i].size;
 
-  const std::int64_t tile_rows = by_row ? 1 : piece;
-  const std::int64_t tile_columns = by_row ? piece : columns.size;
-  PointwiseSource<T> tile[PointwiseLoop::max_operands];
-  bool in_place = false;
-  tile[0] = PointwiseSource<T>(out.data(), rows.strides[0], columns.strides[0], tile_rows, tile_columns);
-  for (int k = 1; k < loop.operands; ++k) {
-    const T* data = operands[static_cast<std::size_t>(k - 1)].data();
-    in_place = in_place || data == out.data();
-    tile[k] = PointwiseSource<T>(data, rows.strides[k], columns.strides[k], tile_rows, tile_columns);
-  }
-  const bool direct = tile[0].form == PointwiseForm::contiguous;
-  // An output that no cache will hold is not read before it is written.
-  const bool stream = direct && !in_place && units > 1024 &&
-                      units * piece * static_cast<std::int64_t>(sizeof(T)) >= last_level_cache_bytes();
-
-  constexpr std::int64_t grain = 64;  // tiles that are worth a thread
-  parallel_for(ctx, units, grain, [&](std::int64_t begin, std::int64_t end) {
-    alignas(64) T scratch[pointwise_scratch];
-    PointwiseSource<T> at[PointwiseLoop::max_operands];
-    for (int k = 0; k < loop.operands; ++k) at[k] = tile[k];
-    for (std::int64_t unit = begin; unit < end; ++unit) {
-      const std::int64_t first = unit % pieces * piece;
-      const std::int64_t count = std::min(piece, rows.size - first);
-      if (units > 1) {
-        for (int k = 0; k < loop.operands; ++k) at[k].data = tile[k].data + first * rows.strides[k];
-        std::int64_t rest = unit / pieces;
-        for (int i = split; i-- > 0;) {
-          const std::int64_t index = rest % loop.dims[i].size;
-          rest /= loop.dims[i].size;
-          for (int k = 0; k < loop.operands; ++k) at[k].data += index * loop.dims[i].strides[k];
-        }
-      }
-      T* to = out.data() + (at[0].data - out.data());
-      const std::int64_t m = by_row ? 1 : count;
-      const std::int64_t n = by_row ? count : columns.size;
-      run_pointwise(level, program, at + 1, direct && !stream ? to : scratch, m, n, scratch);
-      if (stream) {
-        stream_copy(level, to, static_cast<const T*>(scratch), m * n);
-      } else if (!direct) {
-        for (std::int64_t i = 0; i < m; ++i) {
-          for (std::int64_t k = 0; k < n; ++k) to[i * at[0].row + k * at[0].step] = scratch[i * n + k];
-        }
-      }
-    }
-    if (stream) stream_fence(level);
-  });
+  constexpr std::int64_t grain = 32768;  // elements that are worth a thread
+  parallel_for(ctx, units, ceil_div(grain, by_row ? piece : piece * columns.size),
+               [&](std::int64_t begin, std::int64_t end) {
+                 alignas(64) T scratch[pointwise_scratch];
+                 PointwiseSource<T> at[PointwiseLoop::max_operands];
+                 for (int k = 0; k < loop.operands; ++k) at[k] = tile[k];
+                 for (std::int64_t unit = begin; unit < end; ++unit) {
+                   const std::int64_t first = unit % pieces * piece;
+                   const std::int64_t count = std::min(piece, rows.size - first);
+                   if (units > 1) {
+                     for (int k = 0; k < loop.operands; ++k) at[k].data = tile[k].data + first * rows.strides[k];
+                     std::int64_t rest = unit / pieces;
+                     for (int i = split; i-- > 0;) {
+                       const std::int64_t index = rest % loop.dims[i].size;
+                       rest /= loop.dims[i].size;
+                       for (int k = 0; k < loop.operands; ++k) at[k].data += index * loop.dims[i].strides[k];
+                     }
+                   }
+                   T* to = out.data() + (at[0].data - out.data());
+                   const std::int64_t m = by_row ? 1 : count;
+                   const std::int64_t n = by_row ? count : columns.size;
+                   if (stream) {
+                     stream_pointwise(level, program, chain, at + 1, to, m, n, scratch);
+                   } else if (direct) {
+                     run_pointwise(level, program, chain, at + 1, to, m, n, scratch);
+                   } else {
+                     T* result = scratch + pointwise_result;
+                     run_pointwise(level, program, chain, at + 1, result, m, n, scratch);
+                     for (std::int64_t i = 0; i < m; ++i) {
+                       for (std::int64_t k = 0; k < n; ++k) to[i * at[0].row + k * at[0].step] = result[i * n + k];
+                     }
+                   }
+                 }
+                 if (stream) stream_fence(level);
+               });
 }
 
 }  // namespace detail

@@ -87,11 +87,32 @@ TENON_SIMD_TARGET void pointwise_gather(T* out, const PointwiseSource<T>& source
   }
 }
 
-/// Runs a program on a tile of rows * columns elements, at most pointwise_tile_size, in row-major order. `out` is
-/// contiguous, and may be a source or `scratch`, which has pointwise_scratch elements.
+// A chain needs all operands as they are, or equal elements for a scalar.
+template <bool Stream, class T>
+TENON_SIMD_TARGET void run_chain_on_tile(Level level, const PointwiseProgram& program, const PointwiseChain& chain,
+                                         const PointwiseSource<T>* sources, T* out, std::int64_t rows,
+                                         std::int64_t columns, T* scratch) {
+  const T* x[PointwiseProgram::max_operands];
+  bool repeats[PointwiseProgram::max_operands];
+  for (int k = 0; k < program.operands(); ++k) {
+    x[k] = sources[k].data;
+    repeats[k] = sources[k].form == PointwiseForm::scalar;
+    if (sources[k].form == PointwiseForm::contiguous) continue;
+    T* to = scratch + k * pointwise_tile_size;
+    x[k] = to;
+    if (repeats[k]) {
+      pointwise_fill(to, *sources[k].data, chain_block);
+    } else {
+      pointwise_gather(to, sources[k], rows, columns);
+    }
+  }
+  run_chain<Stream>(level, chain, out, x, repeats, program.operands(), rows * columns);
+}
+
+// A stack of tiles, one loop for each step.
 template <class T>
-TENON_SIMD_TARGET void run_pointwise(Level, const PointwiseProgram& program, const PointwiseSource<T>* sources, T* out,
-                                     std::int64_t rows, std::int64_t columns, T* scratch) {
+TENON_SIMD_TARGET void run_stack_on_tile(const PointwiseProgram& program, const PointwiseSource<T>* sources, T* out,
+                                         std::int64_t rows, std::int64_t columns, T* scratch) {
   const std::int64_t n = rows * columns;
   const T* stack[PointwiseProgram::max_depth] = {};
   bool scalar[PointwiseProgram::max_depth] = {};
@@ -148,32 +169,33 @@ TENON_SIMD_TARGET void run_pointwise(Level, const PointwiseProgram& program, con
   }
 }
 
-/// Copies a tile past the caches where `out` is aligned for that; else as usual. stream_fence makes it visible.
+/// Runs a program on a tile of rows * columns elements in row-major order: at most pointwise_tile_size, unless all sources
+/// are contiguous or scalars and there is a chain. `out` is contiguous; it may be a source, or scratch + pointwise_result.
 template <class T>
-TENON_SIMD_TARGET void stream_copy(Level, T* out, const T* from, std::int64_t n) {
-  std::int64_t i = 0;
-#if TENON_SIMD_WIDTH > 4
-  if (reinterpret_cast<std::uintptr_t>(out) % 64 == 0) {
-    constexpr std::int64_t line = 64 / static_cast<std::int64_t>(sizeof(T));
-    for (; i + line <= n; i += line) {
-#if TENON_SIMD_WIDTH == 16
-      _mm512_stream_si512(reinterpret_cast<__m512i*>(out + i), _mm512_loadu_si512(from + i));
-#else
-      const auto* source = reinterpret_cast<const __m256i*>(from + i);
-      auto* to = reinterpret_cast<__m256i*>(out + i);
-      _mm256_stream_si256(to, _mm256_loadu_si256(source));
-      _mm256_stream_si256(to + 1, _mm256_loadu_si256(source + 1));
-#endif
+TENON_SIMD_TARGET void run_pointwise(Level level, const PointwiseProgram& program, const PointwiseChain& chain,
+                                     const PointwiseSource<T>* sources, T* out, std::int64_t rows, std::int64_t columns,
+                                     T* scratch) {
+  if constexpr (has_float_vectors<T>) {
+    if (chain.size() > 0) {
+      return run_chain_on_tile<false>(level, program, chain, sources, out, rows, columns, scratch);
     }
   }
-#endif
-  if (i < n) std::memcpy(out + i, from + i, static_cast<std::size_t>(n - i) * sizeof(T));
+  run_stack_on_tile(program, sources, out, rows, columns, scratch);
 }
-TENON_SIMD_TARGET inline void stream_fence(Level) {
-#if TENON_SIMD_WIDTH > 4
-  _mm_sfence();
-#endif
+
+/// The same with stores past the caches, where `out` is aligned for them and the program has a chain.
+template <class T>
+TENON_SIMD_TARGET void stream_pointwise(Level level, const PointwiseProgram& program, const PointwiseChain& chain,
+                                        const PointwiseSource<T>* sources, T* out, std::int64_t rows,
+                                        std::int64_t columns, T* scratch) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (chain.size() > 0 && reinterpret_cast<std::uintptr_t>(out) % 64 == 0) {
+      return run_chain_on_tile<true>(level, program, chain, sources, out, rows, columns, scratch);
+    }
+  }
+  run_pointwise(level, program, chain, sources, out, rows, columns, scratch);
 }
+TENON_SIMD_TARGET inline void stream_fence(Level) { stream_fence(); }
 
 }  // namespace detail::TENON_SIMD_NAMESPACE
 TENON_NAMESPACE_END

@@ -9,6 +9,7 @@
 
 #include <tenon/core/config.hpp>
 #include <tenon/core/dtype.hpp>
+#include <tenon/cpu/pointwise_chain.hpp>
 #include <tenon/cpu/simd/simd.hpp>
 #include <tenon/ops/pointwise.hpp>
 
@@ -17,8 +18,9 @@ namespace detail {
 
 /// Elements of a tile at most: the tiles of a whole stack stay in the first-level cache.
 inline constexpr std::int64_t pointwise_tile_size = 512;
-/// Elements of scratch memory that a tile of T needs.
-inline constexpr std::int64_t pointwise_scratch = pointwise_tile_size * PointwiseProgram::max_depth;
+/// Elements of scratch memory that a tile needs: for copies of all operands, or a stack, and for a result.
+inline constexpr std::int64_t pointwise_result = pointwise_tile_size * PointwiseProgram::max_operands;
+inline constexpr std::int64_t pointwise_scratch = pointwise_result + pointwise_tile_size;
 
 enum class PointwiseForm : std::uint8_t {
   contiguous,  ///< all elements of the tile follow each other
@@ -72,6 +74,8 @@ T pointwise_plain(T a, T b) {
 }  // namespace detail
 TENON_NAMESPACE_END
 
+#define TENON_SIMD_BODY <tenon/cpu/pointwise_chain_inl.hpp>
+#include <tenon/cpu/simd/foreach_level.hpp>
 #define TENON_SIMD_BODY <tenon/cpu/pointwise_inl.hpp>
 #include <tenon/cpu/simd/foreach_level.hpp>
 

@@ -8,6 +8,8 @@
 //   load(p) load(p, count)             p: float, bfloat16 or float16, any alignment; the first `count` (0 … width)
 //   store(p, v) store(p, v, count)     elements, the others read as 0 and are not written. Narrowing rounds to nearest
 //                                      even and keeps NaN
+//   stream(p, v)                       the same for float and a p aligned to the vector, past the caches where that is
+//                                      possible; what other threads are to see needs stream_fence() after it
 //   add sub mul div sqrt               IEEE operations, lane by lane
 //   fma(a, b, c)                       a * b + c, rounded once (portable: twice, unless the target has FMA)
 //   min(a, b) max(a, b)                b where either is NaN

@@ -93,6 +93,9 @@ TENON_SIMD_INLINE void store(float* p, Float v, std::int64_t count) { _mm256_mas
 TENON_SIMD_INLINE void store(bfloat16* p, Float v, std::int64_t count) { store_bits(p, narrow_bfloat16(v), count); }
 TENON_SIMD_INLINE void store(float16* p, Float v, std::int64_t count) { store_bits(p, narrow_float16(v), count); }
 
+TENON_SIMD_INLINE void stream(float* p, Float v) { _mm256_stream_ps(p, v); }
+TENON_SIMD_INLINE void stream_fence() { _mm_sfence(); }
+
 TENON_SIMD_INLINE float sum(Float v) {
   __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
   s = _mm_add_ps(s, _mm_movehl_ps(s, s));

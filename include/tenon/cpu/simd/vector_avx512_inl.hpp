@@ -87,6 +87,9 @@ TENON_SIMD_INLINE void store(float16* p, Float v, std::int64_t count) {
   _mm256_mask_storeu_epi16(p, lanes(count), narrow_float16(v));
 }
 
+TENON_SIMD_INLINE void stream(float* p, Float v) { _mm512_stream_ps(p, v); }
+TENON_SIMD_INLINE void stream_fence() { _mm_sfence(); }
+
 TENON_SIMD_INLINE float sum(Float v) {
   const __m256 half = _mm256_add_ps(_mm512_maskz_extractf32x8_ps(0xff, v, 0), _mm512_maskz_extractf32x8_ps(0xff, v, 1));
   __m128 s = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));

@@ -67,6 +67,9 @@ TENON_SIMD_INLINE void store(T* p, Float v, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) p[i] = T(v[i]);
 }
 
+TENON_SIMD_INLINE void stream(float* p, Float v) { store(p, v); }
+TENON_SIMD_INLINE void stream_fence() {}
+
 TENON_SIMD_INLINE float sum(Float v) { return (v[0] + v[2]) + (v[1] + v[3]); }
 TENON_SIMD_INLINE float max_element(Float v) {
   const float a = v[0] > v[2] ? v[0] : v[2];

@@ -99,7 +99,7 @@ TEST_CASE("graph: random graphs give what their statements say, whatever passes 
   for (std::size_t kind = 0; kind < tenon::graph::node_kinds; ++kind) {
     const auto node = static_cast<NodeKind>(kind);
     CAPTURE(tenon::graph::rule_of(node).name, seen.before[node], seen.after[node]);
-    CHECK((seen.before[node] > 300 || seen.after[node] > 300));
+    CHECK((seen.before[node] > 100 || seen.after[node] > 100));
   }
   CAPTURE(seen.elements, seen.vague);
   CHECK(seen.vague * 20 < seen.elements);

@@ -219,7 +219,12 @@ class RandomGraph {
       case 2:
       case 3: {
         const NodeId b = partner(x);
-        if (small(bound + bounds_[b], x)) add({.kind = NodeKind::sum, .operands = {x, b}}, bound + bounds_[b]);
+        if (!small(bound + bounds_[b], x)) break;
+        const NodeId sum = add({.kind = NodeKind::sum, .operands = {x, b}}, bound + bounds_[b]);
+        if (!one_in(8)) break;
+        write(b);  // what was read is written before the sum is used, and read once more
+        add({.kind = NodeKind::relu, .operands = {sum}}, bounds_[sum]);
+        if (one_in(2)) add({.kind = NodeKind::sum, .operands = {x, b}}, bounds_[sum]);
         break;
       }
       case 4:
@@ -284,6 +289,7 @@ class RandomGraph {
     if (!small(bound, a)) return;
     const NodeId product = add({.kind = NodeKind::matmul, .operands = {a, *b}}, bound);
     if (one_in(3)) return;
+    if (one_in(4)) write(one_in(2) ? a : *b);  // between a product and what might be fused with it
     const NodeId bias = partner(product);
     if (!small(bound + bounds_[bias], a)) return;
     if (one_in(8) && bias != product) {
@@ -318,6 +324,10 @@ class RandomGraph {
         x = (*buffer + id) % static_cast<NodeId>(graph_.size());
       }
     }
+    write(x);
+  }
+
+  void write(NodeId x) {
     if (graph_[root(x)].kind == NodeKind::constant_tensor || fixed_[root(x)]) return;
     const TensorType whole = type(x);
     const double limit = bounds_[root(x)];

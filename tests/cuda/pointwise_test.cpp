@@ -144,14 +144,14 @@ TEMPLATE_TEST_CASE("pointwise on CUDA equals its definition for every size and l
   TENON_NEEDS_CUDA();
   const std::vector<Sizes<4>> shapes{{1, 1, 1, 1}, {0, 2, 3, 4}, {1, 1, 1, 83}, {2, 3, 5, 7}, {3, 1, 17, 40}};
   check_programs<TestType>({"0", "2", "0r", "01+", "0s1*", "01+r2*s", "0123+*+", "01+23+*s0+", "00+0*",
-                            "01+2+3+4*5*6+7*", "01+23+45+67+*+*"},
+                            "01+2+3+4*5*6+7*", "01+23+*45+67+*+"},
                            shapes);
 }
 
 TEMPLATE_TEST_CASE("pointwise on CUDA in packs, with rows and elements that are repeated", "[cuda][pointwise]", float,
                    double, tenon::float16, tenon::bfloat16) {
   TENON_NEEDS_CUDA();
-  check_packs<TestType>({"0", "0s", "01+", "0s1*", "01+r2*", "0123+*+", "01+2+3+4*", "01+23+45+67+*+*"},
+  check_packs<TestType>({"0", "0s", "01+", "0s1*", "01+r2*", "0123+*+", "01+2+3+4*", "01+23+*45+67+*+"},
                         {{1, 1, 1, 64}, {1, 1, 1, 4099}, {2, 3, 5, 16}, {1, 2, 3, 2048}, {5, 1, 4, 24}});
 }
 

@@ -59,6 +59,7 @@ class Graph {
 
  private:
   std::vector<Node> nodes_;
+  std::vector<NodeId> roots_;  // of each node, the one whose memory it names
   std::map<std::string, NodeId, std::less<>> names_;
   NodeId result_ = 0;
   bool has_result_ = false;
@@ -108,8 +109,7 @@ inline NodeId Graph::add(Node node) {
     types.push_back(&nodes_[operand].type);
   }
   if (node.kind == NodeKind::replace_slice) {
-    NodeId root = node.operands[0];
-    while (rule_of(nodes_[root].kind).is_view) root = nodes_[root].operands[0];
+    const NodeId root = roots_[node.operands[0]];
     if (nodes_[root].kind == NodeKind::constant_tensor) {
       throw ValueError(name + ": the first operand is ConstantTensor '" + nodes_[root].name +
                        "', or a part of it, and constants are not written");
@@ -127,7 +127,9 @@ inline NodeId Graph::add(Node node) {
     throw ValueError(name + ": only fused nodes have a program");
   }
   node.type = rule.infer(node, types);
+  if (!named) detail::check_type(name + ": the result", node.type);  // a broadcast or a product can be too large
   const auto id = static_cast<NodeId>(nodes_.size());
+  roots_.push_back(rule.is_view ? roots_[node.operands[0]] : id);
   if (named) names_.emplace(node.name, id);
   nodes_.push_back(std::move(node));
   return id;

@@ -1,0 +1,102 @@
+// The llama2 program, run as its users run it.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <programs/cuda.hpp>
+#include <programs/process.hpp>
+#include <support/temporary_folder.hpp>
+
+namespace {
+
+using tenon_test::Finished;
+namespace fs = std::filesystem;
+
+const fs::path data = fs::path(TENON_TEST_DATA) / "llama2c";
+
+Finished llama2(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), TENON_TEST_PROGRAMS "/llama2");
+  return tenon_test::run_program(arguments,
+                                 {.input = {}, .output_file = {}, .environment = {}, .obey_permissions = false});
+}
+
+/// A model of the test data with its tokenizer, and more.
+Finished story(const std::string& model, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {(data / model).string(), "-z", (data / "tok512.bin").string()});
+  return llama2(arguments);
+}
+
+std::string golden(const std::string& name) { return tenon_test::slurp(data / "golden" / name); }
+
+void check_refused(const Finished& finished, int exit_code, const std::string& mentioned) {
+  CAPTURE(finished.errors);
+  CHECK(finished.exit_code == exit_code);
+  CHECK(finished.errors.starts_with("llama2: "));
+  CHECK(std::count(finished.errors.begin(), finished.errors.end(), '\n') == 1);
+  CHECK(finished.errors.find(mentioned) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("llama2: greedy text is llama2.c's, with the graph and the decoder, from every kind of file", "[llama2]") {
+  const std::string model = GENERATE(as<std::string>{}, "stories260K.bin", "stories260K.v1.bin", "stories260K-hf-f32");
+  const std::vector<std::string> way = GENERATE(std::vector<std::string>{}, std::vector<std::string>{"--eager"});
+  std::vector<std::string> arguments = {"-t", "0", "-n", "256", "-i", "Once upon a time"};
+  arguments.insert(arguments.end(), way.begin(), way.end());
+  const Finished finished = story(model, arguments);
+  CHECK(finished.exit_code == 0);
+  CHECK(finished.output == golden("run_greedy_once_n256.txt"));
+  CHECK(finished.errors.starts_with("achieved tok/s: "));
+}
+
+TEST_CASE("llama2: a seed gives llama2.c's own text", "[llama2]") {
+  std::istringstream lines(golden("run_sampled.jsonl"));
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    CAPTURE(line);
+    const auto record = nlohmann::json::parse(line);
+    const auto number = [&](const char* name) { return record.at(name).dump(); };
+    const Finished finished =
+        story("stories260K.bin", {"-t", number("temperature"), "-p", number("topp"), "-s", number("seed"), "-n",
+                                  number("steps"), "-i", record.at("prompt").get<std::string>()});
+    CHECK(finished.output == record.at("text").get<std::string>());
+  }
+  CHECK(count == 10);
+}
+
+TEST_CASE("llama2: a file of int8 gives the text of runq", "[llama2]") {
+  const Finished finished = story("stories260K.v2.gs4.bin", {"-t", "0", "-n", "200"});
+  CHECK(finished.exit_code == 0);
+  CHECK(finished.output == golden("runq_v2gs4_greedy_empty_n200.txt"));
+}
+
+TEST_CASE("llama2: on a GPU the text is the same", "[llama2][cuda]") {
+  TENON_NEEDS_CUDA_PROGRAM(tenon_test::cuda_support(story("stories260K.bin", {"-n", "1", "--device", "cuda"})));
+  const std::vector<std::string> way = GENERATE(std::vector<std::string>{}, std::vector<std::string>{"--eager"});
+  std::vector<std::string> arguments = {"-t", "0", "-n", "256", "-i", "Once upon a time", "--device", "cuda"};
+  arguments.insert(arguments.end(), way.begin(), way.end());
+  const Finished finished = story("stories260K.bin", arguments);
+  CAPTURE(finished.errors);
+  CHECK(finished.exit_code == 0);
+  CHECK(finished.output == golden("run_greedy_once_n256.txt"));
+}
+
+TEST_CASE("llama2: wrong use is one sentence", "[llama2]") {
+  check_refused(llama2({}), 2, "MODEL");
+  check_refused(story("stories260K.bin", {"-t", "-1"}), 2, "-t");
+  check_refused(story("stories260K.bin", {"-p", "2"}), 2, "-p");
+  check_refused(story("stories260K.bin", {"-n", "many"}), 2, "-n");
+  check_refused(story("stories260K.bin", {"--device", "tpu"}), 2, "tpu");
+  check_refused(story("stories260K.bin", {"--cudnn"}), 2, "--cudnn");
+  check_refused(llama2({(data / "nothing.bin").string()}), 1, "nothing.bin");
+  check_refused(llama2({(data / "tok512.bin").string()}), 1, "tok512.bin");
+  check_refused(llama2({(data / "stories260K.bin").string(), "-z", "/nonexistent"}), 1, "/nonexistent");
+  check_refused(llama2({(data / "stories260K.bin").string(), "-z", (data / "stories260K.bin").string()}), 1,
+                "stories260K.bin");
+}

@@ -13,6 +13,7 @@
 #include <tenon/core/math.hpp>
 #include <tenon/graph/graph.hpp>
 #include <tenon/graph/memory.hpp>
+#include <tenon/graph/print.hpp>
 
 TENON_NAMESPACE_BEGIN
 namespace graph {
@@ -152,13 +153,13 @@ inline std::string MemoryPlan::text(const Graph& graph) const {
   std::string text;
   for (const Slot& slot : slots) {
     const Node& node = graph[slot.node];
-    text += "$" + std::to_string(slot.node + 1) + " " + std::string(rule_of(node.kind).name);
+    text += detail::reference_text(slot.node) + " " + std::string(rule_of(node.kind).name);
     if (!node.name.empty()) text += " '" + node.name + "'";
     text += ": bytes " + std::to_string(slot.offset) + " to " + std::to_string(slot.offset + slot.bytes);
     const bool persistent = slot.offset + slot.bytes <= persistent_bytes;
     text += persistent ? ", always\n"
-                       : ", from $" + std::to_string(slot.first + 1) + " to " +
-                             (slot.last == graph.size() ? "the end" : "$" + std::to_string(slot.last + 1)) + "\n";
+                       : ", from " + detail::reference_text(slot.first) + " to " +
+                             (slot.last == graph.size() ? "the end" : detail::reference_text(slot.last)) + "\n";
   }
   return text + std::to_string(bytes) + " bytes, " + std::to_string(persistent_bytes) +
          " of them for constants and buffers; at least " + std::to_string(lower_bound) + " are needed\n";

@@ -35,7 +35,10 @@ inline constexpr std::array<std::string_view, 6> pointwise_words{
 }
 
 /// "$4", the node's name in a script; they count from 1.
-[[nodiscard]] inline std::string reference_text(NodeId id) { return "$" + std::to_string(std::uint64_t{id} + 1); }
+[[nodiscard]] inline std::string reference_text(NodeId id) {
+  std::string text = "$";  // GCC 12 warns of "$" + std::to_string(…)
+  return text += std::to_string(std::uint64_t{id} + 1);
+}
 
 /// "MatMulNode($2, $3)".
 [[nodiscard]] inline std::string node_text(const Node& node) {

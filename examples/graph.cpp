@@ -1,0 +1,143 @@
+// graph: compiles a script and evaluates it on given or random tensors.
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <tenon/graph/script.hpp>
+#include <tenon/runtime/context.hpp>
+
+#include "common/command_line.hpp"
+#include "common/device.hpp"
+#include "common/program.hpp"
+#include "common/signals.hpp"
+#include "graph/options.hpp"
+
+namespace {
+
+constexpr const char* description =
+    R"(Compiles a network that is written as a graph, evaluates it once, and prints the result.)";
+
+constexpr const char* details =
+    R"(Tensors
+  --input NAME=FILE gives an InputTensor or ConstantTensor the elements of a file: row-major and little-endian, with
+  nothing before or after them; or, where FILE ends in .safetensors, the tensor NAME in it, of the same type and shape.
+  --fill NAME=NUMBER gives it one number everywhere. What is not given is random: numbers between -1 and 1, for int64 0
+  or 1, the same for the same seed. Buffers begin with zeros.
+
+Output
+  --print and --passes print graphs as scripts, the one that was read and the one after each pass; --plan a line for each
+  piece of memory. --dot prints the graph after all passes for Graphviz and evaluates nothing:
+  graph network.tg --dot | dot -Tsvg > network.svg
+)";
+
+#ifdef TENON_PROGRAM_CUDNN
+constexpr bool has_cudnn = true;
+#else
+constexpr bool has_cudnn = false;
+#endif
+
+/// Reads the values of --input or --fill, appends them, and returns what is wrong with them.
+std::string read_given(const std::string& option, const std::vector<std::string>& values,
+                       std::vector<graph_program::Given>& given) {
+  for (const std::string& value : values) {
+    const auto equals = value.find('=');
+    const bool is_file = option == "--input";
+    if (equals == std::string::npos || equals == 0 || equals + 1 == value.size()) {
+      return option + " " + program::in_quotes(value) + " is not NAME=" + (is_file ? "FILE" : "NUMBER");
+    }
+    graph_program::Given one{value.substr(0, equals), {}, 0};
+    const std::string rest = value.substr(equals + 1);
+    if (is_file) {
+      one.file = rest;
+    } else if (!program::read_number(rest, one.number) || !std::isfinite(one.number)) {
+      return option + " " + one.name + ": " + program::in_quotes(rest) + " is not a finite number";
+    }
+    for (const auto& other : given) {
+      if (other.name == one.name) return option + " " + program::in_quotes(value) + ": the tensor is given twice";
+    }
+    given.push_back(one);
+  }
+  return {};
+}
+
+/// Names that a graph has no input and no constant for.
+void check_given(const graph_program::Options& options, const tenon::graph::Graph& graph) {
+  using tenon::graph::NodeKind;
+  for (const auto& given : options.given) {
+    const tenon::graph::Node* node = graph.find(given.name);
+    if (node != nullptr && node->kind != NodeKind::buffer_tensor) continue;
+    throw tenon::ValueError("'" + options.script.string() + "' has no input and no constant " +
+                            program::in_quotes(given.name));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  program::prepare_process("graph");
+  graph_program::Options options;
+  std::string device = "cpu";
+  std::vector<std::string> inputs;
+  std::vector<std::string> fills;
+  CLI::App app(description, "graph");
+  app.footer(details);
+  app.get_formatter()->column_width(28);
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.set_version_flag("--version", program::version_text("graph"), "Print the version and exit");
+  app.add_option("SCRIPT", options.script, "File with the graph, a statement for each node (.tg)")->required();
+  app.add_flag("--print", options.print, "Print the graph that was read");
+  app.add_flag("--passes", options.passes, "Print the graph after each pass");
+  app.add_flag("--plan", options.plan, "Print the plan of the memory");
+  app.add_flag("--dot", options.dot, "Print the compiled graph for Graphviz, and nothing else");
+  app.add_option("--time", options.time, "Evaluate N times more and print how long that took")
+      ->type_name("N")
+      ->transform(program::count_within<std::int64_t>(1, 1'000'000));
+  app.add_option("--input", inputs, "Elements of an input or constant, see below; may be repeated")
+      ->type_name("NAME=FILE")
+      ->allow_extra_args(false);
+  app.add_option("--fill", fills, "The number of all elements of one; may be repeated")
+      ->type_name("NAME=NUMBER")
+      ->allow_extra_args(false);
+  app.add_option("--seed", options.seed, "Seed of random elements (0)")
+      ->type_name("S")
+      ->transform(program::count_within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()));
+  app.add_option("--device", device, program::device_help)->type_name("NAME");
+  app.add_flag(
+      "--cudnn", options.cudnn,
+      has_cudnn ? "Run parts of the graph with cuDNN" : "Run parts of the graph with cuDNN; this build has none");
+  app.add_option("--threads", options.threads,
+                 "Threads to compute with on the CPU; default: one for each physical core")
+      ->type_name("N")
+      ->transform(program::count_within(1, tenon::Context<tenon::Cpu>::max_threads));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return program::run("graph", [&] { return app.exit(error); });
+    return program::fail("graph", program::parse_problem(error) + " (--help lists the options)", 2);
+  }
+  for (const std::string& problem :
+       {program::read_device(device, options.device), read_given("--input", inputs, options.given),
+        read_given("--fill", fills, options.given)}) {
+    if (!problem.empty()) return program::fail("graph", problem, 2);
+  }
+  if (options.cudnn && !has_cudnn) return program::fail("graph", "--cudnn: this build has no cuDNN", 2);
+  if (options.cudnn && !options.device.is_cuda()) return program::fail("graph", "--cudnn needs --device cuda", 2);
+
+  return program::run("graph", [&] {
+    const tenon::graph::Graph graph = tenon::graph::read_script(options.script);
+    check_given(options, graph);
+#ifdef TENON_PROGRAM_CUDA
+    if (options.device.is_cuda()) {
+      graph_program::run_on_cuda(options, graph);
+      return 0;
+    }
+#endif
+    graph_program::run_on_cpu(options, graph);
+    return 0;
+  });
+}

@@ -21,9 +21,12 @@
 #include <tenon/graph/memory.hpp>
 #include <tenon/graph/node.hpp>
 #include <tenon/graph/nodes.hpp>
+#include <tenon/graph/partition.hpp>
 #include <tenon/graph/passes.hpp>
 #include <tenon/graph/plan.hpp>
 #include <tenon/graph/print.hpp>
+#include <tenon/graph/region.hpp>
+#include <tenon/graph/region_form.hpp>
 #include <tenon/graph/rewrite.hpp>
 #include <tenon/graph/rule.hpp>
 #include <tenon/graph/script.hpp>

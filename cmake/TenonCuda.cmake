@@ -71,3 +71,20 @@ function(tenon_add_cuda_targets tenon include_dir)
   # Position independent, so that shared libraries may hold it too.
   set_target_properties(tenon_cuda_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
+
+# tenon_add_cudnn_target(<variable>): after tenon_add_cuda_targets, defines tenon::cudnn and sets the variable to nothing, or
+# else to what stands in the way, as the end of a sentence. FindTenonCudnn.cmake is in CMAKE_MODULE_PATH.
+macro(tenon_add_cudnn_target variable)
+  set(${variable} "")
+  if(NOT TARGET tenon::cudnn)
+    find_package(TenonCudnn 9.0 QUIET GLOBAL)
+    if(TARGET tenon::libcudnn)
+      add_library(tenon_cudnn INTERFACE)
+      add_library(tenon::cudnn ALIAS tenon_cudnn)
+      target_link_libraries(tenon_cudnn INTERFACE tenon_cuda tenon::libcudnn)
+    else()
+      string(CONCAT ${variable} "cuDNN 9.0 or later was not found: install it, or say where it is with "
+                    "-DCUDNN_ROOT=<folder with include/cudnn.h>.")
+    endif()
+  endif()
+endmacro()

@@ -1,4 +1,4 @@
-# Install and export: find_package(tenon), with COMPONENTS text, cuda or both. The CUDA targets need nothing from this build:
+# Install and export: find_package(tenon), with COMPONENTS text, cuda, cudnn. The CUDA targets need nothing from this build:
 # they are made in the project that asks for them, from the installed headers.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -20,7 +20,7 @@ write_basic_package_version_file(tenonConfigVersion.cmake COMPATIBILITY SameMino
 install(
   FILES "${CMAKE_CURRENT_BINARY_DIR}/tenonConfig.cmake" "${CMAKE_CURRENT_BINARY_DIR}/tenonConfigVersion.cmake"
         "${CMAKE_CURRENT_LIST_DIR}/FindTenonPCRE2.cmake" "${CMAKE_CURRENT_LIST_DIR}/FindTenonUtf8proc.cmake"
-        "${CMAKE_CURRENT_LIST_DIR}/TenonCuda.cmake"
+        "${CMAKE_CURRENT_LIST_DIR}/FindTenonCudnn.cmake" "${CMAKE_CURRENT_LIST_DIR}/TenonCuda.cmake"
   DESTINATION "${_tenon_config_dir}"
   COMPONENT tenon)
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/licenses/tenon" COMPONENT tenon)

@@ -2,7 +2,7 @@
 # Compiles each header alone, for syntax only, so that it has to include what it uses. Prints the compiler's messages for
 # those that fail. Given nvcc, the headers are the .cuh files, but for the lists of instantiations, which the build compiles;
 # otherwise the .hpp files, those of ring 2 only where the
-# compiler finds the CUDA toolkit.
+# compiler finds the CUDA toolkit, and cuDNN.
 #
 #   tests/scripts/check_headers.sh CXX [compiler flag...]
 #   tests/scripts/check_headers.sh --nvcc NVCC [compiler flag...]
@@ -45,6 +45,16 @@ if [ "$pattern" = '*.hpp' ] &&
   done
   headers=("${kept[@]}")
 fi
+if [ "$pattern" = '*.hpp' ] && ! printf '#include <cudnn.h>\n' | "${compiler[@]}" - 2> /dev/null; then
+  kept=()
+  for header in "${headers[@]}"; do
+    case "$header" in
+      */cudnn.hpp | */cudnn/*.hpp) skipped=$((skipped + 1)) ;;
+      *) kept+=("$header") ;;
+    esac
+  done
+  headers=("${kept[@]}")
+fi
 if [ ${#headers[@]} -eq 0 ]; then
   printf 'error: there are no headers in %s\n' "$PWD"
   exit 1
@@ -52,4 +62,4 @@ fi
 printf '%s\0' "${headers[@]}" | xargs -0 -P "$(nproc 2> /dev/null || echo 2)" -I {} bash -c 'check "$@"' check {} \
   "${compiler[@]}"
 printf '%d headers compile alone\n' "${#headers[@]}"
-if [ $skipped -gt 0 ]; then printf '%d headers need the CUDA toolkit, which is not here\n' "$skipped"; fi
+if [ $skipped -gt 0 ]; then printf '%d headers need the CUDA toolkit or cuDNN, which is not here\n' "$skipped"; fi

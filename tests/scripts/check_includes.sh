@@ -8,7 +8,8 @@
 #     header of its folders; <tenon/text.hpp> reaches every public header; <tenon/cpu.hpp> reaches the CPU definitions;
 #   - ring 2 (cuda/*.hpp and what belongs to it elsewhere, *_cuda.hpp) needs no nvcc; <tenon/cuda.hpp> reaches all of it.
 #     Ring 3 (cuda/*.cuh) says so where nvcc is missing; <tenon/cuda.cuh> reaches all of it;
-#   - the CUDA toolkit is included by cuda/toolkit.hpp and cuda/primitives.cuh alone;
+#   - the CUDA toolkit is included by cuda/toolkit.hpp and cuda/primitives.cuh alone, cuDNN by cuda/cudnn.hpp, which no
+#     umbrella reaches;
 #   - no header has more than 500 lines. The sizes are printed.
 # Public headers are those directly in a folder, but x_inl.hpp; deeper folders are details. cpu/reference*.hpp are the
 # tests' oracle and are included by those who want them.
@@ -105,6 +106,7 @@ public() { # public FOLDER...: the public headers of these folders
   for folder in "$@"; do
     for header in "${headers[@]}"; do
       if [[ "$header" =~ ^$folder/[^/]+\.hpp$ && "$header" != *_inl.hpp && "$header" != *_cuda.hpp &&
+        "$header" != */cudnn.hpp &&
         "$header" != cpu/reference*.hpp ]]; then
         printf '%s\n' "$header"
       fi
@@ -133,14 +135,18 @@ complete tenon.hpp "${ring1[@]}"
 complete cpu.hpp $(public cpu)
 complete text.hpp tenon.hpp "${ring1[@]}" $(public io text generate)
 
-is_ring2() { [[ "$1" == cuda.hpp || "$1" == cuda/*.hpp || "$1" == */*_cuda.hpp ]]; }
+is_cudnn() { [[ "$1" == */cudnn.hpp || "$1" == */cudnn/*.hpp ]]; }
+is_ring2() { [[ "$1" == cuda.hpp || "$1" == cuda/*.hpp || "$1" == */*_cuda.hpp ]] || is_cudnn "$1"; }
 ring2=() ring3=()
 for header in "${headers[@]}"; do
-  if is_ring2 "$header"; then ring2+=("$header"); fi
+  if is_ring2 "$header" && ! is_cudnn "$header"; then ring2+=("$header"); fi
   if [[ "$header" =~ ^cuda/[^/]+\.cuh$ ]]; then ring3+=("$header"); fi
 done
 complete cuda.hpp tenon.hpp "${ring2[@]}"
 complete cuda.cuh "${ring3[@]}"
+for header in $({ reach cuda.hpp; reach cuda.cuh; } | sort -u); do
+  if is_cudnn "$header"; then fail "cuda.hpp or cuda.cuh reaches $header, which needs cuDNN"; fi
+done
 
 # What ring 1, and text, must not need, in whatever folder the header is.
 for header in $({ reach tenon.hpp; reach text.hpp; printf '%s\n' "${ring1[@]}"; } | sort -u); do
@@ -152,7 +158,7 @@ while read -r line; do
 done < <(grep -HnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*<(nlohmann/|pcre2|utf8proc)' "${ring1_all[@]}" || true)
 toolkit='cuda|cub/|cublas|cudnn|curand|cusparse|cusolver|cooperative_groups|driver_types|mma\.h|nccl|nvtx|nv/|thrust/|vector_types'
 while read -r line; do
-  case "$line" in cuda/toolkit.hpp:* | cuda/primitives.cuh:*) continue ;; esac
+  case "$line" in cuda/toolkit.hpp:* | cuda/primitives.cuh:* | cuda/cudnn.hpp:*"<cudnn.h>"*) continue ;; esac
   fail "$line: the CUDA toolkit is included by cuda/toolkit.hpp and cuda/primitives.cuh alone"
 done < <(grep -HnE "^[[:space:]]*#[[:space:]]*include[[:space:]]*[<\"]($toolkit)" "${headers[@]}" || true)
 

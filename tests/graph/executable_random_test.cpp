@@ -53,8 +53,8 @@ std::string check(Context<Cpu>& ctx, std::uint32_t seed, Seen& seen) {
     if (bits.empty()) {
       for (const Node& node : executable.graph().nodes()) ++seen.after[node.kind];
     }
-    const auto say = [&](const std::string& what) {
-      return "seed " + std::to_string(seed) + ", " + std::string(name) + ": " + what + "\n" + print(graph) +
+    const auto say = [&, setting = name](const std::string& what) {
+      return "seed " + std::to_string(seed) + ", " + std::string(setting) + ": " + what + "\n" + print(graph) +
              "becomes\n" + print(executable.graph());
     };
     const bool first = bits.size() < evaluations;

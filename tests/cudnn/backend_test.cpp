@@ -113,7 +113,6 @@ TEST_CASE("cudnn: steps before a product, one row and several, and a residual af
   }
   INFO(explain(*cudnn.backend));
   CHECK(cudnn.statistics().subgraphs >= 6);
-  // Float products are float sums.
   for (const CudnnRecord& record : cudnn.backend->records()) {
     if (!record.is_supported) CHECK_THAT(record.reason, Catch::Matchers::ContainsSubstring("engine"));
   }
@@ -172,8 +171,7 @@ TEST_CASE("cudnn: equal layers compile once", "[cudnn]") {
     Value x = b.input("x", DType::bfloat16, {32, 64});
     for (int i = 0; i < count; ++i) {
       const Value w = b.constant("w" + std::to_string(i), DType::bfloat16, {64, 64});
-      // Views keep the activation of one layer apart from the next.
-      x = relu(matmul(x, w)).reshape({64, 32}).reshape({32, 64});
+      x = relu(matmul(x, w));
     }
     return b.finish(x);
   };
@@ -231,7 +229,7 @@ TEST_CASE("cudnn: random graphs give what their statements say", "[cudnn]") {
   Cudnn cudnn;
   Context<Cpu>& cpu = cudnn.cpu;
   // Each shape costs a second of compiling.
-  for (std::uint32_t seed = 1; seed <= 16; ++seed) {
+  for (std::uint32_t seed = 1; seed <= 12; ++seed) {
     const RandomGraph source(seed);
     const Graph& graph = source.graph();
     const ElementMap constants = source.elements(NodeKind::constant_tensor, seed);

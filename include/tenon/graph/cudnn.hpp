@@ -51,8 +51,8 @@ struct CudnnRecord {
 /// model compile once, also in different graphs.
 ///
 /// Results: products are summed in float, and no engine is taken that rounds factors (see CudnnOptions::allow_tf32) or
-/// partial sums, or that is not deterministic. The order of sums is cuDNN's, and values between steps may keep more bits
-/// than the dtype has, so that results differ from tenon's in the last bits. ReLU may give 0 for NaN.
+/// partial sums, or that is not deterministic. For products of float32 cuDNN has few such engines, or none; then they stay
+/// with tenon. The order of sums is cuDNN's, so that results differ from tenon's in the last bits. ReLU may give 0 for NaN.
 ///
 /// One compilation at a time. Executables keep what they need of it, so it may go before them; those that share it may run
 /// in different threads, which take turns in putting their work into streams.

@@ -119,7 +119,7 @@ TENON_SIMD_TARGET void outer_tile(const float* x, std::int64_t x_stride, const W
   for (int c = 0; c < chains; ++c) {
 #pragma GCC unroll 4
     for (int i = 0; i < MR; ++i) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int v = 0; v < NV; ++v) sums[c][i][v] = zero();
     }
   }
@@ -128,24 +128,24 @@ TENON_SIMD_TARGET void outer_tile(const float* x, std::int64_t x_stride, const W
 #pragma GCC unroll 8
     for (int c = 0; c < chains; ++c) {
       Float columns[NV];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int v = 0; v < NV; ++v) columns[v] = load_columns<Tail>(w + (p + c) * w_stride + v * width, count);
 #pragma GCC unroll 4
       for (int i = 0; i < MR; ++i) {
         const Float row = broadcast(x[i * x_stride + p + c]);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int v = 0; v < NV; ++v) sums[c][i][v] = fma(row, columns[v], sums[c][i][v]);
       }
     }
   }
   for (; p < k; ++p) {
     Float columns[NV];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int v = 0; v < NV; ++v) columns[v] = load_columns<Tail>(w + p * w_stride + v * width, count);
 #pragma GCC unroll 4
     for (int i = 0; i < MR; ++i) {
       const Float row = broadcast(x[i * x_stride + p]);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int v = 0; v < NV; ++v) sums[0][i][v] = fma(row, columns[v], sums[0][i][v]);
     }
   }
@@ -155,14 +155,14 @@ TENON_SIMD_TARGET void outer_tile(const float* x, std::int64_t x_stride, const W
     for (int c = 0; c < half; ++c) {
 #pragma GCC unroll 4
       for (int i = 0; i < MR; ++i) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int v = 0; v < NV; ++v) sums[c][i][v] = add(sums[c][i][v], sums[c + half][i][v]);
       }
     }
   }
 #pragma GCC unroll 4
   for (int i = 0; i < MR; ++i) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int v = 0; v < NV; ++v) {
       if constexpr (Tail) {
         store(y + i * y_stride, sums[0][i][v], count);
@@ -176,8 +176,13 @@ TENON_SIMD_TARGET void outer_tile(const float* x, std::int64_t x_stride, const W
 template <int MR, class W>
 TENON_SIMD_TARGET void outer_rows(const float* x, std::int64_t x_stride, const W* w, std::int64_t w_stride,
                                   std::int64_t n, std::int64_t k, float* y, std::int64_t y_stride) {
-  constexpr int most = MR == 1 ? 4 : TENON_SIMD_WIDTH == 16 ? 4 : 2;
+  constexpr int most = MR == 1 || TENON_SIMD_WIDTH == 16 ? 4 : 2;
   std::int64_t j = 0;
+  if constexpr (MR == 1) {  // whole lines of as many columns as possible: rows of w may lie far apart
+    for (; j + 8 * width <= n; j += 8 * width) {
+      outer_tile<MR, 8, false>(x, x_stride, w + j, w_stride, k, y + j, y_stride, width);
+    }
+  }
   for (; j + most * width <= n; j += most * width) {
     outer_tile<MR, most, false>(x, x_stride, w + j, w_stride, k, y + j, y_stride, width);
   }

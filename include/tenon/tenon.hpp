@@ -48,6 +48,7 @@
 #include <tenon/ops/linear.hpp>
 #include <tenon/ops/matmul.hpp>
 #include <tenon/ops/pointwise.hpp>
+#include <tenon/ops/pointwise_program.hpp>
 #include <tenon/ops/rearrange.hpp>
 #include <tenon/ops/replace_slice.hpp>
 #include <tenon/ops/rms_norm.hpp>

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include <tenon/core/config.hpp>
-#include <tenon/ops/pointwise.hpp>
+#include <tenon/ops/pointwise_program.hpp>
 
 TENON_NAMESPACE_BEGIN
 namespace detail {

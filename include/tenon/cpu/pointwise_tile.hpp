@@ -11,7 +11,7 @@
 #include <tenon/core/dtype.hpp>
 #include <tenon/cpu/pointwise_chain.hpp>
 #include <tenon/cpu/simd/simd.hpp>
-#include <tenon/ops/pointwise.hpp>
+#include <tenon/ops/pointwise_program.hpp>
 
 TENON_NAMESPACE_BEGIN
 namespace detail {

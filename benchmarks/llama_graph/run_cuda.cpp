@@ -35,9 +35,8 @@ void run_on_cuda(const Options& options, int ordinal) {
   if (cudnn) {
     const auto statistics = cudnn->statistics();
     std::printf("cudnn     %zu subgraphs, %zu plans, %zu hits, %zu fallbacks, %zu bytes of workspace\n",
-                static_cast<std::size_t>(statistics.subgraphs), static_cast<std::size_t>(statistics.plans),
-                static_cast<std::size_t>(statistics.hits), static_cast<std::size_t>(statistics.fallbacks),
-                static_cast<std::size_t>(statistics.workspace));
+                statistics.subgraphs, statistics.plans, statistics.hits, statistics.fallbacks,
+                statistics.largest_workspace);
   }
 #endif
 }

@@ -38,7 +38,7 @@ T element(double value) {
 template <class Next>
 tenon::AnyTensor generate(const tenon::graph::TensorType& type, Next&& next) {
   tenon::Context<tenon::Cpu> host(1);
-  const tenon::AnyTensor tensor = tenon::AnyTensor::empty(host, type.dtype, type.shape);
+  tenon::AnyTensor tensor = tenon::AnyTensor::empty(host, type.dtype, type.shape);
   std::vector<std::byte> bytes(tensor.nbytes());
   tenon::graph::detail::visit_type(type.dtype, [&]<class T>(std::type_identity<T>) {
     for (std::size_t at = 0; at < bytes.size(); at += sizeof(T)) {

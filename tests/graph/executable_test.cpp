@@ -525,3 +525,19 @@ TEST_CASE("executable: graphs 10,000 nodes deep", "[graph]") {
     compare(b.finish(y), {{"x", floats(ctx, {1, 2}, {3, 4})}, {"w", floats(ctx, {2, 2}, {0, 1, 1, 0})}}, {3, 4});
   }
 }
+
+TEST_CASE("graph: a result that is a part of a constant is a copy of it", "[graph]") {
+  Context<Cpu> ctx(1);
+  tenon::graph::Builder b;
+  const Graph network = b.finish(b.constant("w", tenon::DType::float32, {3, 2}).permute({1, 0}).slice(0, 1));
+  const auto w = tenon::from_list<float>(ctx, {3, 2}, {1, 2, 3, 4, 5, 6});
+  AnyTensor result;
+  {
+    Executable<Cpu> executable(ctx, network, {{"w", w}});
+    result = executable.evaluate(ctx, {});
+  }
+  const auto elements = result.as<float, 2>();  // the executable is gone, and its memory is not
+  CHECK((elements(0, 0) == 1 && elements(0, 1) == 3 && elements(0, 2) == 5));
+  elements(0, 0) = 9;
+  CHECK(w(0, 0) == 1);
+}

@@ -47,8 +47,8 @@ template <DeviceTag Device>
 class Executable {
  public:
   /// Compiles `source`. `constants`: for each ConstantTensor a tensor of its dtype and shape. Those that the device can read
-  /// where they are (row-major, in its memory, on the CPU also a mapped file) are shared and must not change; others are
-  /// copied into the arena.
+  /// where they are (row-major, in its memory: on the CPU a mapped file too, on a GPU at multiples of 16 bytes) are shared
+  /// and must not change; others are copied into the arena.
   ///
   /// Throws ValueError for a constant that is missing or that the graph does not have, DTypeError or ShapeError for one of
   /// another type, DeviceError for one on a device that cannot be read, and Error where the arena exceeds the budget, before
@@ -78,6 +78,7 @@ class Executable {
 
   /// `run` with these inputs, one for each InputTensor, on the CPU or on the executable's device. Throws ValueError for one
   /// that is missing or that the graph does not have, DTypeError, ShapeError or DeviceError for one that does not fit.
+  /// A tensor on a GPU is for this evaluation only: `input` does not see it, and a later `run` does not use it.
   const AnyTensor& evaluate(Context<Device>& ctx, const TensorMap& inputs);
 
   /// The elements of a BufferTensor, in the device's memory. Throws ValueError where the compiled graph has none of that
@@ -189,7 +190,7 @@ Executable<Device>::Executable(Context<Device>& ctx, const Graph& source, const 
   std::size_t literals = 0;
   for (NodeId id = 0; id < graph_.size(); ++id) {
     const Node& node = graph_[id];
-    if (node.kind == NodeKind::sliced_softmax && !node.numbers.empty()) ++literals;
+    if (Lowering<Device>::has_literal(node)) ++literals;
     if (node.kind != NodeKind::constant_tensor) continue;
     const AnyTensor& tensor = constants.find(node.name)->second;
     if (detail::Execution<Device>::reads(ctx, tensor)) {
@@ -221,7 +222,7 @@ Executable<Device>::Executable(Context<Device>& ctx, const Graph& source, const 
   auto* const literal_data = reinterpret_cast<std::int64_t*>(arena + plan_.bytes);
   std::vector<std::int64_t> literal_values;
   for (const Node& node : graph_.nodes()) {
-    if (node.kind == NodeKind::sliced_softmax && !node.numbers.empty()) literal_values.push_back(node.numbers[0]);
+    if (Lowering<Device>::has_literal(node)) literal_values.push_back(node.numbers[0]);
   }
   if (!literal_values.empty()) {
     Context<Cpu> host(1);
@@ -309,11 +310,16 @@ const AnyTensor& Executable<Device>::evaluate(Context<Device>& ctx, const Tensor
   for (const Input& input : inputs_) {
     if (!inputs.contains(input.name)) throw ValueError("evaluate: input '" + input.name + "' is missing");
   }
-  for (const auto& [name, tensor] : inputs) {
-    const std::size_t i = find_input(name);
-    execution_.set_input(ctx, i, inputs_[i].host, tensor);
+  try {
+    for (const auto& [name, tensor] : inputs) {
+      const std::size_t i = find_input(name);
+      execution_.set_input(ctx, i, inputs_[i].host, tensor);
+    }
+    run_locked(ctx);
+  } catch (...) {
+    execution_.forget_inputs();
+    throw;
   }
-  run_locked(ctx);
   return result_;
 }
 

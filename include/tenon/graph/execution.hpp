@@ -81,6 +81,8 @@ class Execution<Cpu> {
     write(const_cast<std::byte*>(host.data()), from);
   }
 
+  void forget_inputs() const noexcept {}
+
   void run(Context<Cpu>& ctx, std::span<const Step<Cpu>> steps) const {
     for (const Step<Cpu>& step : steps) step(ctx);
   }

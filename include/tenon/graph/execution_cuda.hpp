@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -40,6 +41,7 @@ class Execution<Cuda> {
 
   [[nodiscard]] static bool reads(const Context<Cuda>& ctx, const AnyTensor& tensor) {
     return tensor.device() == DeviceKind::cuda && tensor.is_contiguous() &&
+           reinterpret_cast<std::uintptr_t>(tensor.data()) % 16 == 0 &&  // what kernels and cuDNN read at once
            !tenon::detail::is_elsewhere(ctx, tensor.data());
   }
 
@@ -86,6 +88,11 @@ class Execution<Cuda> {
       copy_on_device(inputs_[i].to, from);
       inputs_[i].is_set = true;
     }
+  }
+
+  /// What was set on the device for an evaluation that did not come about.
+  void forget_inputs() noexcept {
+    for (Input& input : inputs_) input.is_set = false;
   }
 
   void run(Context<Cuda>& ctx, std::span<const Step<Cuda>> steps) {

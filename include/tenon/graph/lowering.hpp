@@ -25,10 +25,19 @@ using Step = std::function<void(Context<Device>&)>;
 template <DeviceTag Device>
 class Lowering {
  public:
+  /// Whether a node has a number that is to lie in the device's memory.
+  static bool has_literal(const Node& node) {
+    return rule_of(node.kind).numbers == NumbersForm::last_operand && !node.numbers.empty();
+  }
+
   /// `memory`: for each node that owns memory where it begins. `literals`: memory for the prefixes that are numbers, in
   /// the order of their nodes.
   Lowering(const Graph& graph, std::vector<std::byte*> memory, const std::int64_t* literals)
-      : graph_(graph), places_(memory_places(graph)), memory_(std::move(memory)), literals_(literals) {}
+      : graph_(graph), places_(memory_places(graph)), memory_(std::move(memory)), literals_(graph.size(), nullptr) {
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      if (has_literal(graph[id])) literals_[id] = literals++;
+    }
+  }
 
   [[nodiscard]] const Graph& graph() const noexcept { return graph_; }
   [[nodiscard]] const Place& place(NodeId id) const { return places_[id]; }
@@ -68,8 +77,9 @@ class Lowering {
   [[nodiscard]] View<const std::int64_t, 1, Device> index(NodeId id) const {
     return {reinterpret_cast<const std::int64_t*>(data(id)), Layout<1>(Sizes<1>{1})};
   }
-  [[nodiscard]] View<const std::int64_t, 1, Device> next_literal() {
-    return {literals_ + used_literals_++, Layout<1>(Sizes<1>{1})};
+  /// The number that such a node has instead of its last operand.
+  [[nodiscard]] View<const std::int64_t, 1, Device> literal(NodeId id) const {
+    return {literals_[id], Layout<1>(Sizes<1>{1})};
   }
 
   void add(Step<Device> step) { steps_.push_back(std::move(step)); }
@@ -79,8 +89,7 @@ class Lowering {
   const Graph& graph_;
   std::vector<Place> places_;
   std::vector<std::byte*> memory_;
-  const std::int64_t* literals_;
-  std::size_t used_literals_ = 0;
+  std::vector<const std::int64_t*> literals_;  // by node
   std::vector<Step<Device>> steps_;
 };
 

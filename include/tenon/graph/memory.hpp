@@ -101,7 +101,8 @@ inline Place own_place(NodeId id, const TensorType& type) {
 }
 
 /// The same graph with a copy (a PointwiseNode that loads) in front of every reshape that strides do not allow, and of rows
-/// that are written into the memory that they are part of. Then every view is one.
+/// that are written into the memory that they are part of, and behind a result that is a constant or a part of one. Then
+/// every view is one.
 [[nodiscard]] inline Graph with_explicit_copies(const Graph& graph) {
   Rewriter rewriter(graph);
   std::vector<Place> places;  // of the new nodes
@@ -131,6 +132,11 @@ inline Place own_place(NodeId id, const TensorType& type) {
       node.operands[1] = copy_of(node.operands[1]);
     }
     rewriter.map(old, add(std::move(node)).first);
+  }
+  // A result that is a constant is memory of the caller, which nobody is to write through the result.
+  const NodeId result = rewriter[graph.result()];
+  if (rewriter.graph()[places[result].root].kind == NodeKind::constant_tensor) {
+    rewriter.map(graph.result(), copy_of(result));
   }
   return std::move(rewriter).finish();
 }

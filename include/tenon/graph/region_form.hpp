@@ -167,12 +167,13 @@ inline std::string RegionForm::trace() const {
   std::string text;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const RegionTensor& tensor = tensors[i];
-    text += "%" + std::to_string(i) + " = ";
+    text.append("%").append(std::to_string(i)).append(" = ");
     if (i >= inputs()) {
       const RegionStep& step = steps[i - inputs()];
       text += std::string(names[static_cast<std::size_t>(step.code)]) + "(%" + std::to_string(step.x);
       const bool binary = step.code != RegionCode::relu && step.code != RegionCode::silu;
-      text += (binary ? ", %" + std::to_string(step.y) : "") + "): ";
+      if (binary) text.append(", %").append(std::to_string(step.y));
+      text += "): ";
     }
     text += std::string(dtype_name(dtype)) + " " + shape_text(tensor.sizes) + " strides " + shape_text(tensor.strides);
     if (tensor.alignment != 0) text += " aligned to " + std::to_string(tensor.alignment);

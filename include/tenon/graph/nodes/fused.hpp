@@ -48,7 +48,7 @@ inline TensorType infer_pointwise(const Node& node, OperandTypes types) {
 inline TensorType infer_matmul_pointwise(const Node& node, OperandTypes types) {
   constexpr const char* name = "MatMulPointwiseNode";
   if (types.size() < 2) throw ValueError(std::string(name) + ": there are no two operands to multiply");
-  const TensorType result = infer_product(name, *types[0], *types[1]);
+  TensorType result = infer_product(name, *types[0], *types[1]);
   for (const TensorType* type : types.subspan(2)) infer_broadcast(name, result, *type);
   check_program(name, node, result, types.size() - 1);
   if (PointwiseProgram(node.program).is_complex()) {

@@ -11,7 +11,7 @@ TENON_NAMESPACE_BEGIN
 namespace graph::detail {
 
 inline TensorType infer_reshape(const Node& node, OperandTypes types) {
-  const TensorType result{types[0]->dtype, node.numbers};
+  TensorType result{types[0]->dtype, node.numbers};
   check_type("ReshapeNode", result);
   if (result.numel() != types[0]->numel()) {
     throw_operand_shape(

@@ -31,7 +31,7 @@ inline constexpr NodeRule sliced_softmax_rule{
 template <DeviceTag Device>
 void lower_sliced_softmax(Lowering<Device>& lowering, NodeId id) {
   const Node& node = lowering.graph()[id];
-  const auto prefix = node.numbers.empty() ? lowering.index(node.operands[1]) : lowering.next_literal();
+  const auto prefix = node.numbers.empty() ? lowering.index(node.operands[1]) : lowering.literal(id);
   visit_float(node.type.dtype, [&]<class T>(std::type_identity<T>) {
     lowering.add([out = lowering.template view<T, 3>(id), x = lowering.template view<const T, 3>(node.operands[0]),
                   prefix](Context<Device>& ctx) { sliced_softmax(ctx, out, x, prefix); });

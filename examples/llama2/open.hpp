@@ -23,6 +23,8 @@ namespace llama2 {
 
 /// The weights of a file or of a folder, under Hugging Face's names or under llama2.c's.
 struct Source {
+  static constexpr const char* embedding_name = "model.embed_tokens.weight";
+
   tenon::ModelConfig config;
   std::optional<tenon::Llama2cCheckpoint> file;
   tenon::WeightMap weights;  // of a folder
@@ -39,6 +41,9 @@ struct Source {
                                config.model_type + "', expected 'llama'");
     }
     weights = tenon::read_weights(tenon::open_checkpoint(path));
+    if (!weights.contains(embedding_name)) {
+      throw tenon::FormatError("'" + path.string() + "': tensor '" + embedding_name + "' is missing");
+    }
   }
 };
 
@@ -65,7 +70,7 @@ class GraphModel final : public Model {
             source.config,
             capacity,
             tenon::RotaryPairs::halves,
-            source.weights.at("model.embed_tokens.weight"),
+            source.weights.at(Source::embedding_name),
             tenon::llama_graph_constants(source.config, source.weights),
             tenon::DType::float32,
             options};

@@ -541,3 +541,36 @@ TEST_CASE("graph: a result that is a part of a constant is a copy of it", "[grap
   elements(0, 0) = 9;
   CHECK(w(0, 0) == 1);
 }
+
+TEST_CASE("graph: tensors that together exceed the address space are refused before anything is allocated", "[graph]") {
+  Context<Cpu> ctx(1);
+  tenon::graph::Builder b;
+  const auto zero = b.input("zero", tenon::DType::int64, {1});
+  const auto one = b.input("one", tenon::DType::int64, {1});
+  auto sum = b.input("row", tenon::DType::float32, {1, 1073741823});
+  for (const char* name : {"a", "b", "c", "d"}) {  // the sum of their bytes would be a small number
+    const auto buffer = b.buffer(name, tenon::DType::float32, {1073741824, 1073741823});
+    sum = sum + buffer.replace_slice(sum, zero, one).slice(0, 1);
+  }
+  const auto rest = b.buffer("rest", tenon::DType::float32, {4294967296});
+  const Graph network = b.finish(sum + rest.slice(0, 1073741823).reshape({1, 1073741823}));
+  CHECK_THROWS_AS(Executable<Cpu>(ctx, network, {}, {.passes = {}, .memory_budget = 1 << 20, .backend = {}}),
+                  tenon::Error);
+}
+
+TEST_CASE("graph: a place that lies in the memory that is written is read before it", "[graph]") {
+  Context<Cpu> ctx(1);
+  tenon::graph::Builder b;
+  const auto s = b.buffer("s", tenon::DType::int64, {6});
+  const auto rows = b.input("rows", tenon::DType::int64, {3});
+  const auto zero = b.input("zero", tenon::DType::int64, {1});
+  const auto three = b.input("three", tenon::DType::int64, {1});
+  const auto filled = s.replace_slice(rows, zero, three);
+  const Graph network = b.finish(filled.replace_slice(rows, filled.slice(0, 1), filled.slice(1, 2)));
+  Executable<Cpu> executable(ctx, network, {});
+  const auto whole = [&](std::int64_t value) { return tenon::full<std::int64_t>(ctx, {1}, value); };
+  const auto given = tenon::from_list<std::int64_t>(ctx, {3}, {1, 4, 7});
+  const auto result =
+      executable.evaluate(ctx, {{"rows", given}, {"zero", whole(0)}, {"three", whole(3)}}).as<const std::int64_t, 1>();
+  CHECK((result(0) == 1 && result(1) == 1 && result(2) == 4 && result(3) == 7 && result(4) == 0));
+}

@@ -119,9 +119,15 @@ inline std::vector<Subgraph<Cuda>> CudnnBackend::claim(Context<Cuda>& ctx, const
 inline bool CudnnBackend::add(std::vector<Subgraph<Cuda>>& subgraphs, const Graph& graph,
                               const std::vector<Place>& places, const Region& region) {
   const RegionForm form = region_form(graph, places, region);
-  const auto [found, is_new] = known_.try_emplace(form.trace());
-  Known& known = found->second;
-  if (is_new) known.plan = detail::CudnnPlan::make(handle_, form, options_, known.reason);
+  std::string trace = form.trace();
+  auto found = known_.find(trace);
+  const bool is_new = found == known_.end();
+  if (is_new) {
+    Known made;  // before it is kept: what throws is no refusal
+    made.plan = detail::CudnnPlan::make(handle_, form, options_, made.reason);
+    found = known_.emplace(std::move(trace), std::move(made)).first;
+  }
+  const Known& known = found->second;
   if (!known.plan) return false;
   ++(is_new ? statistics_.plans : statistics_.hits);
   ++statistics_.subgraphs;

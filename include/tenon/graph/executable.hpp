@@ -71,14 +71,16 @@ class Executable {
   /// into it: then they must be set again.
   [[nodiscard]] const AnyTensor& input(std::string_view name) const { return inputs_[find_input(name)].host; }
   /// Evaluates with what the inputs hold. Returns when the result is there. Throws ValueError, before anything is
-  /// written, for a prefix, begin or end out of range that is an input; on the CPU also for one that is computed.
+  /// written, for a prefix out of range that is an input of size 1, or a begin and end that both are; on the CPU, during
+  /// the run, also for others, while on a GPU a prefix then counts as 0 or all, and nothing is written.
   void run(Context<Device>& ctx);
   /// What the last run left, in the device's memory, which the next run overwrites.
   [[nodiscard]] const AnyTensor& result() const noexcept { return result_; }
 
   /// `run` with these inputs, one for each InputTensor, on the CPU or on the executable's device. Throws ValueError for one
   /// that is missing or that the graph does not have, DTypeError, ShapeError or DeviceError for one that does not fit.
-  /// A tensor on a GPU is for this evaluation only: `input` does not see it, and a later `run` does not use it.
+  /// A tensor on a GPU is for this evaluation only, unless it is an int64 of size 1: `input` does not see it, and a later
+  /// `run` does not use it.
   const AnyTensor& evaluate(Context<Device>& ctx, const TensorMap& inputs);
 
   /// The elements of a BufferTensor, in the device's memory. Throws ValueError where the compiled graph has none of that
@@ -263,7 +265,7 @@ void Executable<Device>::add_limits(const Lowering<Device>& lowering, const Memo
   const auto on_host = [&](NodeId operand) -> const std::int64_t* {
     const Place& place = lowering.place(operand);
     const Node& root = graph_[place.root];
-    if (root.kind != NodeKind::input_tensor || writes.any(operand)) return nullptr;
+    if (root.kind != NodeKind::input_tensor || root.type.numel() != 1 || writes.any(operand)) return nullptr;
     return reinterpret_cast<const std::int64_t*>(input(root.name).data()) + place.offset;
   };
   const Node& node = graph_[id];

@@ -30,6 +30,7 @@ class Execution<Cuda> {
   explicit Execution(Context<Cuda>& ctx) : own_(ctx.ordinal()) {
     own_.set_graphs(ctx.graphs());
     own_.set_dependent_launch(ctx.dependent_launch());
+    ctx.synchronize();  // constants may still be on their way
   }
 
   std::byte* allocate(std::size_t bytes) {

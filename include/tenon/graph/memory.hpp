@@ -100,8 +100,8 @@ inline Place own_place(NodeId id, const TensorType& type) {
   return places;
 }
 
-/// The same graph with a copy (a PointwiseNode that loads) in front of every reshape that strides do not allow, and of rows
-/// that are written into the memory that they are part of, and behind a result that is a constant or a part of one. Then
+/// The same graph with a copy (a PointwiseNode that loads) in front of every reshape that strides do not allow, of rows and
+/// places of a write into the memory that they are part of, and behind a result that is a constant or a part of one. Then
 /// every view is one.
 [[nodiscard]] inline Graph with_explicit_copies(const Graph& graph) {
   Rewriter rewriter(graph);
@@ -128,8 +128,8 @@ inline Place own_place(NodeId id, const TensorType& type) {
       Place place;
       if (!detail::place_view(node, rewriter.graph()[x].type.shape, places[x], place)) node.operands[0] = copy_of(x);
     }
-    if (node.kind == NodeKind::replace_slice && places[node.operands[0]].root == places[node.operands[1]].root) {
-      node.operands[1] = copy_of(node.operands[1]);
+    for (std::size_t i = 1; node.kind == NodeKind::replace_slice && i < node.operands.size(); ++i) {
+      if (places[node.operands[i]].root == places[node.operands[0]].root) node.operands[i] = copy_of(node.operands[i]);
     }
     rewriter.map(old, add(std::move(node)).first);
   }

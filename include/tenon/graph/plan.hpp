@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -129,6 +130,15 @@ inline std::size_t place_slots(std::vector<Slot>& slots, const std::vector<std::
       reused.push_back(plan.slots.size());
     }
     plan.slots.push_back(slot);
+  }
+  // Sums of sizes are taken without looking again: everything together must fit.
+  std::size_t total = 0;
+  for (const Slot& slot : plan.slots) {
+    const auto sum = checked_add(total, slot.bytes);
+    if (!sum || *sum > std::numeric_limits<std::size_t>::max() / 4) {
+      throw Error("graph: its tensors have more bytes than there are addresses");
+    }
+    total = *sum;
   }
   plan.persistent_bytes = persistent;
   plan.lower_bound = detail::live_bytes(plan.slots, graph.size());

@@ -154,9 +154,12 @@ class LlamaGraphDecoder {
       throw ShapeError("llama graph: the embedding has shape " + shape_string(embedding_.sizes()) + ", expected (" +
                        std::to_string(config_.vocab_size) + ", " + std::to_string(config_.hidden_size) + ")");
     }
-    if (dtype == DType::float32 && embedding_.dtype() == DType::float32) {
-      Context<Cpu> host(1);
-      embedding_ = embedding_.contiguous(host);
+    Context<Cpu> host(1);
+    embedding_ = embedding_.contiguous(host);
+    if (embedding_.dtype() != DType::float32 && embedding_.dtype() != DType::float16 &&
+        embedding_.dtype() != DType::bfloat16) {
+      throw DTypeError("llama graph: the embedding has dtype " + std::string(dtype_name(embedding_.dtype())) +
+                       ", expected float32, float16 or bfloat16");
     }
     logits_.resize(static_cast<std::size_t>(config_.vocab_size));
     frequencies_.resize(static_cast<std::size_t>(config_.head_dim / 2));

@@ -177,6 +177,13 @@ inline bool CudnnPlan::computes_as_tenon(const Descriptor& engine, const RegionF
       default: break;
     }
   }
+  // Such engines have no numerical note, and cuBLASLt takes TF32 for float32 where it is faster.
+  std::array<cudnnBackendBehaviorNote_t, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT> behaviors{};
+  const std::size_t behavior_count = engine.get(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                                                std::span<cudnnBackendBehaviorNote_t>(behaviors));
+  for (std::size_t i = 0; is_exact && i < behavior_count; ++i) {
+    if (behaviors[i] == CUDNN_BEHAVIOR_NOTE_CUBLASLT_DEPENDENCY) flaw = "may round to TF32 in cuBLASLt";
+  }
   if (flaw == nullptr) return true;
   reason = "engine " + std::to_string(engine.get_int(CUDNN_ATTR_ENGINE_GLOBAL_INDEX)) + " " + flaw;
   return false;

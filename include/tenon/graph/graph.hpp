@@ -33,6 +33,9 @@ class Graph {
   [[nodiscard]] const Node& operator[](NodeId id) const { return nodes_[id]; }
   [[nodiscard]] std::span<const Node> nodes() const noexcept { return nodes_; }
 
+  /// For each node the one whose memory it names, following first operands of views: itself where it is no view.
+  [[nodiscard]] std::span<const NodeId> roots() const noexcept { return roots_; }
+
   /// Throws ValueError for an id that is no node.
   void set_result(NodeId id) {
     if (id >= nodes_.size())
@@ -59,7 +62,7 @@ class Graph {
 
  private:
   std::vector<Node> nodes_;
-  std::vector<NodeId> roots_;  // of each node, the one whose memory it names
+  std::vector<NodeId> roots_;
   std::map<std::string, NodeId, std::less<>> names_;
   NodeId result_ = 0;
   bool has_result_ = false;

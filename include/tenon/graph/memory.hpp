@@ -23,19 +23,11 @@ struct Place {
   std::vector<std::int64_t> strides;
 };
 
-/// The node whose memory a node names, following first operands of views: itself where it is no view.
-[[nodiscard]] inline std::vector<NodeId> memory_roots(const Graph& graph) {
-  std::vector<NodeId> roots(graph.size());
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    roots[id] = rule_of(graph[id].kind).is_view ? roots[graph[id].operands[0]] : id;
-  }
-  return roots;
-}
-
 /// For each root the nodes that write into it, in order: what reads that memory must not be moved across one of them.
 class MemoryWrites {
  public:
-  explicit MemoryWrites(const Graph& graph) : roots_(memory_roots(graph)), writes_(graph.size()) {
+  explicit MemoryWrites(const Graph& graph)
+      : roots_(graph.roots().begin(), graph.roots().end()), writes_(graph.size()) {
     for (NodeId id = 0; id < graph.size(); ++id) {
       if (graph[id].kind == NodeKind::replace_slice) writes_[roots_[id]].push_back(id);
     }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include <tenon/core/config.hpp>
 #include <tenon/graph/nodes/complex_hadamard_product.hpp>
@@ -62,5 +63,18 @@ inline constexpr std::array<NodeRule, node_kinds> node_rules{
   return kind == NodeKind::input_tensor || kind == NodeKind::constant_tensor || kind == NodeKind::buffer_tensor;
 }
 
+namespace detail {
+
+/// A point-wise node as a program on its operands, nothing where it is none or has complex products.
+[[nodiscard]] inline std::optional<std::vector<PointwiseStep>> real_program(const Node& node) {
+  if (node.kind != NodeKind::pointwise && !rule_of(node.kind).is_pointwise) return std::nullopt;
+  std::vector<PointwiseStep> program = program_of(node);
+  for (const PointwiseStep& step : program) {
+    if (step.code == PointwiseCode::complex_hadamard_product) return std::nullopt;
+  }
+  return program;
+}
+
+}  // namespace detail
 }  // namespace graph
 TENON_NAMESPACE_END

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -100,7 +101,7 @@ inline std::size_t place_slots(std::vector<Slot>& slots, const std::vector<std::
 /// are for the next evaluation.
 [[nodiscard]] inline MemoryPlan plan_memory(const Graph& graph, const std::vector<bool>& external = {},
                                             const std::vector<NodeId>& runs_at = {}) {
-  const std::vector<NodeId> roots = memory_roots(graph);
+  const std::span<const NodeId> roots = graph.roots();
   const auto end = static_cast<NodeId>(graph.size());
   std::vector<NodeId> last(graph.size(), 0);
   for (NodeId id = 0; id < end; ++id) {

@@ -10,7 +10,7 @@
 #include <tenon/core/config.hpp>
 #include <tenon/core/error.hpp>
 #include <tenon/graph/graph.hpp>
-#include <tenon/graph/passes/matmul_fusion.hpp>
+#include <tenon/graph/nodes.hpp>
 #include <tenon/ops/pointwise.hpp>
 
 TENON_NAMESPACE_BEGIN

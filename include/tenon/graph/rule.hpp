@@ -1,10 +1,12 @@
 // NodeRule: what the compiler knows about a kind of node. Each kind has a file in graph/nodes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <tenon/core/config.hpp>
 #include <tenon/core/device.hpp>
@@ -40,6 +42,21 @@ enum class NumbersForm : std::uint8_t {
     default: return PointwiseCode::load;
   }
 }
+
+namespace detail {
+
+/// The program on its operands that a point-wise node is, fused or not.
+[[nodiscard]] inline std::vector<PointwiseStep> program_of(const Node& node) {
+  if (node.kind == NodeKind::pointwise) return node.program;
+  std::vector<PointwiseStep> program;
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    program.push_back({PointwiseCode::load, static_cast<std::uint8_t>(i)});
+  }
+  program.push_back({code_of(node.kind), 0});
+  return program;
+}
+
+}  // namespace detail
 
 struct NodeRule {
   std::string_view name;  ///< as scripts spell it

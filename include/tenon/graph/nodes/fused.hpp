@@ -78,17 +78,7 @@ void lower_program(Lowering<Device>& lowering, NodeId id, const PointwiseProgram
 /// A point-wise node of its own, or a fused one.
 template <DeviceTag Device>
 void lower_pointwise(Lowering<Device>& lowering, NodeId id) {
-  const Node& node = lowering.graph()[id];
-  if (node.kind == NodeKind::pointwise) {
-    lower_program(lowering, id, PointwiseProgram(node.program));
-    return;
-  }
-  std::vector<PointwiseStep> steps;
-  for (std::size_t i = 0; i < node.operands.size(); ++i) {
-    steps.push_back({PointwiseCode::load, static_cast<std::uint8_t>(i)});
-  }
-  steps.push_back({code_of(node.kind), 0});
-  lower_program(lowering, id, PointwiseProgram(steps));
+  lower_program(lowering, id, PointwiseProgram(program_of(lowering.graph()[id])));
 }
 
 template <DeviceTag Device>

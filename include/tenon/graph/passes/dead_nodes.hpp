@@ -1,6 +1,7 @@
 // Removes nodes that the result does not need.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include <tenon/core/config.hpp>
@@ -14,7 +15,7 @@ namespace graph {
 /// Inputs and constants stay, because callers give them; so does what writes into a buffer, because the next evaluation
 /// may read it, and what writes into memory that is needed.
 [[nodiscard]] inline Graph remove_dead_nodes(const Graph& graph) {
-  const std::vector<NodeId> roots = memory_roots(graph);
+  const std::span<const NodeId> roots = graph.roots();
   std::vector<std::vector<NodeId>> writes(graph.size());
   std::vector<bool> live(graph.size(), false);
   std::vector<NodeId> open;

@@ -17,22 +17,6 @@ TENON_NAMESPACE_BEGIN
 namespace graph {
 namespace detail {
 
-/// A point-wise node as a program on its operands, nothing where it is none or has complex products.
-inline std::optional<std::vector<PointwiseStep>> real_program(const Node& node) {
-  if (node.kind == NodeKind::pointwise) {
-    if (PointwiseProgram(node.program).is_complex()) return std::nullopt;
-    return node.program;
-  }
-  const NodeRule& rule = rule_of(node.kind);
-  if (!rule.is_pointwise || code_of(node.kind) == PointwiseCode::complex_hadamard_product) return std::nullopt;
-  std::vector<PointwiseStep> program;
-  for (std::size_t i = 0; i < node.operands.size(); ++i) {
-    program.push_back({PointwiseCode::load, static_cast<std::uint8_t>(i)});
-  }
-  program.push_back({code_of(node.kind), 0});
-  return program;
-}
-
 /// The operand that is a product used by `id` alone, of its shape and computed last, and that may be computed there.
 inline std::optional<std::size_t> fused_product(const Graph& graph, const MemoryWrites& writes,
                                                 const std::vector<int>& uses, NodeId id) {

@@ -94,6 +94,7 @@ struct MatmulOutput {
                                       const Extra& extra) const {
     const Acc product = rounded<K>(sum);
     Acc result[1];
+    RegisterStack<Acc, 1> stack;
     run_steps<K, 1>(
         program,
         [&](int i, Acc(&to)[1]) {
@@ -107,7 +108,7 @@ struct MatmulOutput {
             to[0] = widen(read(operand[i - 1], batch, row, column));
           }
         },
-        result);
+        stack, result);
     out.data[batch * out.strides[0] + row * out.strides[1] + column * out.strides[2]] = narrow<K>(result[0]);
   }
 

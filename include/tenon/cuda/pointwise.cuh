@@ -1,5 +1,4 @@
-// pointwise on CUDA: a kernel that interprets the program, 16 bytes of each operand at a time. All loads of a pack are under
-// way before its first step.
+// pointwise on CUDA: as many blocks as the device holds at once walk over the output, 16 bytes at a time where they can.
 #pragma once
 
 #include <algorithm>
@@ -12,129 +11,12 @@
 
 #include <tenon/core/math.hpp>
 #include <tenon/cuda/elementwise.cuh>
-#include <tenon/cuda/gemv_operands.cuh>
-#include <tenon/cuda/pointwise_steps.cuh>
+#include <tenon/cuda/pointwise_kernel.cuh>
 #include <tenon/ops/pointwise.hpp>
 
 TENON_NAMESPACE_BEGIN
 TENON_HIDDEN_BEGIN
 namespace detail {
-
-/// How the elements of an operand are read along a row.
-enum class PointwiseAccess : std::uint8_t {
-  packs,   ///< contiguous and aligned to packs
-  repeat,  ///< one for the whole row
-  steps    ///< one by one
-};
-
-/// The output and N operands, of which `used` count.
-template <class K, int N>
-struct PointwiseOperands {
-  K* out = nullptr;
-  const K* in[N] = {};
-  int used = 0;
-  bool out_packs = false;
-  PointwiseAccess access[N] = {};
-  std::int64_t out_step = 0;   ///< elements from one of a row to the next
-  std::int64_t steps[N] = {};  ///< the same of the operands
-};
-
-/// P elements as they were loaded: converting them would wait for them.
-template <class K, int P>
-struct PointwiseGroup {
-  static constexpr bool whole = P > 1 && sizeof(K) * P == sizeof(Words);
-  using Data = std::conditional_t<whole, Words, Pack<K, P>>;
-  Data data;
-
-  __device__ __forceinline__ void load(const K* from, PointwiseAccess access, std::int64_t step) {
-    if (whole && access == PointwiseAccess::packs) {
-      data = *reinterpret_cast<const Data*>(from);
-      return;
-    }
-    Pack<K, P> elements{};
-    elements.value[0] = *from;
-    if (P > 1 && access != PointwiseAccess::repeat) {
-#pragma unroll
-      for (int e = 1; e < P; ++e) elements.value[e] = from[e * step];
-    }
-    data = __builtin_bit_cast(Data, elements);
-  }
-  __device__ __forceinline__ void take(pointwise_t<K> (&to)[P], PointwiseAccess access) const {
-    if constexpr (whole && sizeof(K) == 2) {
-      unpack<K>(to, data);
-    } else {
-      const auto elements = __builtin_bit_cast(Pack<K, P>, data);
-#pragma unroll
-      for (int e = 0; e < P; ++e) to[e] = pointwise_value(elements.value[e]);
-    }
-    if (P > 1 && access == PointwiseAccess::repeat) {
-#pragma unroll
-      for (int e = 1; e < P; ++e) to[e] = to[0];
-    }
-  }
-};
-
-inline constexpr int pointwise_threads = 256;
-/// Blocks of a multiprocessor, which limits the registers of each: enough loads must be under way.
-template <class K, int N>
-inline constexpr int pointwise_blocks = N > 4 || sizeof(K) == 2   ? 2
-                                        : N < 3 && sizeof(K) == 4 ? 4
-                                                                  : 3;
-
-/// The program for one group of P elements.
-template <int P, class K, int N>
-__device__ __forceinline__ void pointwise_group(const PointwiseOperands<K, N>& operands,
-                                                const PointwiseProgram& program, const Offsets<N + 1>& at) {
-  PointwiseGroup<K, P> held[N];
-#pragma unroll
-  for (int k = 0; k < N; ++k) {
-    if (k < operands.used) held[k].load(operands.in[k] + at.of[k + 1], operands.access[k], operands.steps[k]);
-  }
-  const auto load = [&](int operand, pointwise_t<K>(&to)[P]) {
-    PointwiseGroup<K, P> chosen = held[0];
-#pragma unroll
-    for (int k = 1; k < N; ++k) {
-      if (k == operand) chosen = held[k];
-    }
-    chosen.take(to, operands.access[operand]);
-  };
-  pointwise_t<K> result[P];
-  run_steps<K, P>(program, load, result);
-  Pack<K, P> elements;
-#pragma unroll
-  for (int e = 0; e < P; ++e) elements.value[e] = pointwise_element<K>(result[e]);
-  K* out = operands.out + at.of[0];
-  if (P == 1 || (PointwiseGroup<K, P>::whole && operands.out_packs)) {
-    store_pack(out, elements);
-  } else {
-#pragma unroll
-    for (int e = 0; e < P; ++e) out[e * operands.out_step] = elements.value[e];
-  }
-}
-
-/// For every group of a walk, of which a row has that many, and for `tail` elements behind the only row. The output may be
-/// an operand: a thread reads its elements before it writes them.
-template <class K, int N, int P>
-__global__ void __launch_bounds__(pointwise_threads, pointwise_blocks<K, N>)
-    pointwise_kernel(const __grid_constant__ PointwiseProgram program, const __grid_constant__ Walk<N + 1> walk,
-                     const __grid_constant__ PointwiseOperands<K, N> operands, std::int64_t groups, std::int64_t tail) {
-  wait_for_previous();
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * pointwise_threads;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * pointwise_threads + threadIdx.x; i < groups;
-       i += step) {
-    pointwise_group<P>(operands, program, locate(walk, i));
-  }
-  if constexpr (P > 1) {
-    if (blockIdx.x == 0 && threadIdx.x < tail) {
-      Offsets<N + 1> at{};
-      const std::int64_t i = groups * P + threadIdx.x;
-      at.of[0] = i * operands.out_step;
-#pragma unroll
-      for (int k = 0; k < N; ++k) at.of[k + 1] = i * operands.steps[k];
-      pointwise_group<1>(operands, program, at);
-    }
-  }
-}
 
 /// As collapse, for operands whose last dimension has two elements that stay neighbours.
 template <int N>
@@ -187,7 +69,8 @@ bool pointwise_operands(Context<Cuda>& ctx, std::string_view op, const Pointwise
     walk.sizes[last] /= P;
     for (int k = 0; k <= N; ++k) walk.strides[k][last] *= P;
     const std::int64_t groups = walk.count();
-    shape.grid = dim3(grid_blocks(std::max<std::int64_t>(groups, 1), pointwise_threads, std::int64_t{1} << 30));
+    shape.grid = dim3(grid_blocks(groups + tail, pointwise_threads,
+                                  std::int64_t{pointwise_blocks<K, N>} * ctx.properties().multiprocessors));
     launch(ctx, op, shape, pointwise_kernel<K, N, P>, program, walk, operands, groups, tail);
   };
 

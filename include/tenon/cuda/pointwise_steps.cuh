@@ -1,4 +1,4 @@
-// The steps of point-wise programs in kernels: a stack of four values, each of one element or a pack of them, in registers.
+// The steps of point-wise programs in kernels, on one element or a pack of them at once.
 #pragma once
 
 #include <cmath>
@@ -56,46 +56,58 @@ __device__ __forceinline__ bool takes_two(PointwiseCode code) {
          code == PointwiseCode::complex_hadamard_product;
 }
 
-/// Runs a program on P elements at once. load(operand, to) gives those of an operand; `result` gets what the program
-/// leaves, which K holds exactly. Slots of the stack have names, not numbers: registers cannot be indexed. A value that
-/// the next step takes at once is not put on the stack first.
-template <class K, int P, class Load>
-__device__ __forceinline__ void run_steps(const PointwiseProgram& program, const Load& load,
-                                          pointwise_t<K> (&result)[P]) {
-  using C = pointwise_t<K>;
+/// Values below the top of the stack, in registers: slots have names, since registers cannot be indexed.
+template <class C, int P>
+struct RegisterStack {
+  C first[P] = {};
   C second[P] = {};
   C third[P] = {};
-  C fourth[P] = {};
+
+  __device__ __forceinline__ void push(const C (&value)[P]) {
 #pragma unroll
-  for (int e = 0; e < P; ++e) result[e] = C(0);
+    for (int e = 0; e < P; ++e) {
+      third[e] = second[e];
+      second[e] = first[e];
+      first[e] = value[e];
+    }
+  }
+  __device__ __forceinline__ void pop(C (&value)[P]) {
+#pragma unroll
+    for (int e = 0; e < P; ++e) {
+      value[e] = first[e];
+      first[e] = second[e];
+      second[e] = third[e];
+    }
+  }
+};
+
+/// Runs a program on P elements at once. load(operand, to) gives those of an operand; `stack` holds what is below the top
+/// value; `result` gets what the program leaves, which K holds exactly. A value that the next step takes at once is not
+/// put on the stack first.
+template <class K, int P, class Load, class Stack>
+__device__ __forceinline__ void run_steps(const PointwiseProgram& program, const Load& load, Stack& stack,
+                                          pointwise_t<K> (&result)[P]) {
+  using C = pointwise_t<K>;
+  load(static_cast<int>(program[0].operand), result);
   const int steps = program.size();
 #pragma unroll 1
-  for (int i = 0; i < steps; ++i) {
+  for (int i = 1; i < steps; ++i) {
     const PointwiseStep step = program[i];
     PointwiseCode code = step.code;
     C other[P];
     if (code == PointwiseCode::load) {
-      load(static_cast<int>(step.operand), other);
       if (i + 1 < steps) code = program[i + 1].code;
       if (!takes_two(code)) {
-#pragma unroll
-        for (int e = 0; e < P; ++e) {
-          fourth[e] = third[e];
-          third[e] = second[e];
-          second[e] = result[e];
-          result[e] = other[e];
-        }
+        stack.push(result);
+        load(static_cast<int>(step.operand), result);
         continue;
       }
+      load(static_cast<int>(step.operand), other);
       ++i;
     } else if (takes_two(code)) {
 #pragma unroll
-      for (int e = 0; e < P; ++e) {
-        other[e] = result[e];
-        result[e] = second[e];
-        second[e] = third[e];
-        third[e] = fourth[e];
-      }
+      for (int e = 0; e < P; ++e) other[e] = result[e];
+      stack.pop(result);
     }
     switch (code) {
       case PointwiseCode::load: break;

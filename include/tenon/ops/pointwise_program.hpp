@@ -33,7 +33,7 @@ class PointwiseProgram {
  public:
   static constexpr int max_steps = 32;
   static constexpr int max_operands = 8;
-  static constexpr int max_depth = 4;  ///< of the stack: what GPU kernels keep in registers
+  static constexpr int max_depth = 4;  ///< of the stack, for which GPU kernels keep room
 
   /// Throws ValueError where the program is too long, needs an operand or depth beyond the limits, or does not leave
   /// exactly one value.

@@ -6,10 +6,8 @@
 #include <CLI/CLI.hpp>
 
 #include <tenon/io/load.hpp>
-#include <tenon/runtime/context.hpp>
 
 #include <common/command_line.hpp>
-#include <common/device.hpp>
 #include <common/program.hpp>
 #include <common/signals.hpp>
 #include <llm/options.hpp>
@@ -57,20 +55,16 @@ std::string conflict(const llm::Options& options, const std::filesystem::path& w
 int main(int argc, char** argv) {
   program::prepare_process("llm");
   llm::Options options;
-  std::string device = "cpu";
   std::string dtype = "auto";
   std::filesystem::path write_model;
-  CLI::App app(
+  program::CommandLine app(
       "Measures how fast a model reads prompts and generates, and which share of the machine's limits that is.", "llm");
   app.footer(details);
-  app.get_formatter()->column_width(24);
-  app.set_help_flag("-h,--help", "Print this help and exit");
-  app.set_version_flag("--version", program::version_text("llm"), "Print the version and exit");
   auto* model = app.add_option("--model", options.model, "Folder with config.json and *.safetensors")->type_name("DIR");
   app.add_option("--shape", options.shape, "Random weights in the shape of " + llm::shape_names())
       ->type_name("NAME")
       ->excludes(model);
-  app.add_option("--device", device, program::device_help)->type_name("NAME");
+  app.add_device(options.device);
   app.add_option("--dtype", dtype, "f32, f16, bf16 or auto (default): the type of the checkpoint; bf16 for a shape")
       ->type_name("NAME")
       ->check(CLI::IsMember({"auto", "f32", "f16", "bf16"}).name(""));
@@ -88,10 +82,7 @@ int main(int argc, char** argv) {
   count("--generate", options.plan.generate, most, "Tokens to generate");
   count("--batch", options.plan.batch, 1024, "Sequences on one model, decoded in turn");
   count("--repeat", options.plan.repeat, 1000, "Repetitions");
-  app.add_option("--threads", options.threads,
-                 "Threads to compute with on the CPU; default: one for each physical core")
-      ->type_name("N")
-      ->transform(program::count_within(1, tenon::Context<tenon::Cpu>::max_threads));
+  app.add_threads(options.threads);
   std::int64_t read_buffer = 0;
   app.add_option("--read-buffer", read_buffer, "MiB that the read bandwidth is measured on; default: see below")
       ->type_name("N")
@@ -109,19 +100,9 @@ int main(int argc, char** argv) {
       ->type_name("DIR");
   flag(
       "--json", [&] { options.json = true; }, "Print everything that was measured as JSON");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return program::run("llm", [&] { return app.exit(error); });
-    return program::fail("llm", program::parse_problem(error) + " (--help lists the options)", 2);
-  }
+  app.require([&] { return conflict(options, write_model); });
+  if (const auto exit_code = app.read(argc, argv)) return *exit_code;
   options.plan.read_buffer_bytes = read_buffer << 20;
-  if (const std::string problem = program::read_device(device, options.device); !problem.empty()) {
-    return program::fail("llm", problem, 2);
-  }
-  if (const std::string problem = conflict(options, write_model); !problem.empty()) {
-    return program::fail("llm", problem + " (--help lists the options)", 2);
-  }
 
   return program::run("llm", [&] {
     tenon::ModelConfig config;

@@ -6,13 +6,9 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include <tenon/graph/script.hpp>
-#include <tenon/runtime/context.hpp>
 
 #include "common/command_line.hpp"
-#include "common/device.hpp"
 #include "common/program.hpp"
 #include "common/signals.hpp"
 #include "graph/options.hpp"
@@ -34,12 +30,6 @@ Output
   piece of memory. --dot prints the graph after all passes for Graphviz and evaluates nothing:
   graph network.tg --dot | dot -Tsvg > network.svg
 )";
-
-#ifdef TENON_PROGRAM_CUDNN
-constexpr bool has_cudnn = true;
-#else
-constexpr bool has_cudnn = false;
-#endif
 
 /// Reads the values of --input or --fill, appends them, and returns what is wrong with them.
 std::string read_given(const std::string& option, const std::vector<std::string>& values,
@@ -81,14 +71,10 @@ void check_given(const graph_program::Options& options, const tenon::graph::Grap
 int main(int argc, char** argv) {
   program::prepare_process("graph");
   graph_program::Options options;
-  std::string device = "cpu";
   std::vector<std::string> inputs;
   std::vector<std::string> fills;
-  CLI::App app(description, "graph");
+  program::CommandLine app(description, "graph");
   app.footer(details);
-  app.get_formatter()->column_width(28);
-  app.set_help_flag("-h,--help", "Print this help and exit");
-  app.set_version_flag("--version", program::version_text("graph"), "Print the version and exit");
   app.add_option("SCRIPT", options.script, "File with the graph, a statement for each node (.tg)")->required();
   app.add_flag("--print", options.print, "Print the graph that was read");
   app.add_flag("--passes", options.passes, "Print the graph after each pass");
@@ -106,27 +92,12 @@ int main(int argc, char** argv) {
   app.add_option("--seed", options.seed, "Seed of random elements (0)")
       ->type_name("S")
       ->transform(program::count_within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()));
-  app.add_option("--device", device, program::device_help)->type_name("NAME");
-  app.add_flag(
-      "--cudnn", options.cudnn,
-      has_cudnn ? "Run parts of the graph with cuDNN" : "Run parts of the graph with cuDNN; this build has none");
-  app.add_option("--threads", options.threads,
-                 "Threads to compute with on the CPU; default: one for each physical core")
-      ->type_name("N")
-      ->transform(program::count_within(1, tenon::Context<tenon::Cpu>::max_threads));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return program::run("graph", [&] { return app.exit(error); });
-    return program::fail("graph", program::parse_problem(error) + " (--help lists the options)", 2);
-  }
-  for (const std::string& problem :
-       {program::read_device(device, options.device), read_given("--input", inputs, options.given),
-        read_given("--fill", fills, options.given)}) {
-    if (!problem.empty()) return program::fail("graph", problem, 2);
-  }
-  if (options.cudnn && !has_cudnn) return program::fail("graph", "--cudnn: this build has no cuDNN", 2);
-  if (options.cudnn && !options.device.is_cuda()) return program::fail("graph", "--cudnn needs --device cuda", 2);
+  app.add_device(options.device);
+  app.add_cudnn(options.cudnn, options.device);
+  app.add_threads(options.threads);
+  app.require([&] { return read_given("--input", inputs, options.given); });
+  app.require([&] { return read_given("--fill", fills, options.given); });
+  if (const auto exit_code = app.read(argc, argv)) return *exit_code;
 
   return program::run("graph", [&] {
     const tenon::graph::Graph graph = tenon::graph::read_script(options.script);

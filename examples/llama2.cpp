@@ -10,14 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include <tenon/generate/llama2c_sampler.hpp>
-#include <tenon/runtime/context.hpp>
 #include <tenon/text/llama2c_tokenizer.hpp>
 
 #include "common/command_line.hpp"
-#include "common/device.hpp"
 #include "common/program.hpp"
 #include "common/signals.hpp"
 #include "llama2/model.hpp"
@@ -27,12 +23,6 @@ namespace {
 constexpr const char* description =
     R"(Continues a text with a LLaMA 2 checkpoint: a file of llama2.c (version 0, 1 or 2) or a folder of Hugging Face. The
 text goes to standard output, the speed to standard error.)";
-
-#ifdef TENON_PROGRAM_CUDNN
-constexpr bool has_cudnn = true;
-#else
-constexpr bool has_cudnn = false;
-#endif
 
 /// Tokens that were read, and the seconds after the first, which llama2.c does not count either.
 struct Speed {
@@ -73,13 +63,9 @@ int main(int argc, char** argv) {
   llama2::Options options;
   tenon::Llama2cSamplerOptions sampling;
   sampling.seed = 0;
-  std::string device = "cpu";
   std::string prompt;
   std::filesystem::path tokenizer_path = "tokenizer.bin";
-  CLI::App app(description, "llama2");
-  app.get_formatter()->column_width(28);
-  app.set_help_flag("-h,--help", "Print this help and exit");
-  app.set_version_flag("--version", program::version_text("llama2"), "Print the version and exit");
+  program::CommandLine app(description, "llama2");
   app.add_option("MODEL", options.model, "File of llama2.c, or folder with config.json and *.safetensors")->required();
   app.add_option("-t", sampling.temperature, "Temperature, 0 or more; 0 takes the most probable token (1.0)")
       ->type_name("T")
@@ -93,27 +79,13 @@ int main(int argc, char** argv) {
       ->transform(program::count_within(std::int64_t{0}, std::int64_t{1} << 30));
   app.add_option("-i", prompt, "The text to continue")->type_name("PROMPT");
   app.add_option("-z", tokenizer_path, "Tokenizer of llama2.c (tokenizer.bin)")->type_name("FILE");
-  app.add_option("--device", device, program::device_help)->type_name("NAME");
-  app.add_flag(
-      "--cudnn", options.cudnn,
-      has_cudnn ? "Run parts of the graph with cuDNN" : "Run parts of the graph with cuDNN; this build has none");
+  app.add_device(options.device);
+  app.add_cudnn(options.cudnn, options.device);
   app.add_flag("--eager", options.eager, "Use the decoder class instead of the graph");
-  app.add_option("--threads", options.threads,
-                 "Threads to compute with on the CPU; default: one for each physical core")
-      ->type_name("N")
-      ->transform(program::count_within(1, tenon::Context<tenon::Cpu>::max_threads));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return program::run("llama2", [&] { return app.exit(error); });
-    return program::fail("llama2", program::parse_problem(error) + " (--help lists the options)", 2);
-  }
-  if (const std::string problem = program::read_device(device, options.device); !problem.empty()) {
-    return program::fail("llama2", problem, 2);
-  }
-  if (options.cudnn && !has_cudnn) return program::fail("llama2", "--cudnn: this build has no cuDNN", 2);
-  if (options.cudnn && !options.device.is_cuda()) return program::fail("llama2", "--cudnn needs --device cuda", 2);
-  if (options.cudnn && options.eager) return program::fail("llama2", "--cudnn is for the graph, not for --eager", 2);
+  app.add_threads(options.threads);
+  app.require(
+      [&] { return std::string(options.cudnn && options.eager ? "--cudnn is for the graph, not for --eager" : ""); });
+  if (const auto exit_code = app.read(argc, argv)) return *exit_code;
   if (sampling.seed == 0) {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     sampling.seed = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(now).count());

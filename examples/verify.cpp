@@ -7,10 +7,8 @@
 
 #include <tenon/io/load.hpp>
 #include <tenon/io/model_config.hpp>
-#include <tenon/runtime/context.hpp>
 
 #include "common/command_line.hpp"
-#include "common/device.hpp"
 #include "common/program.hpp"
 #include "common/signals.hpp"
 #include "verify/options.hpp"
@@ -60,35 +58,20 @@ In short, for one sequence `ids` of shape (1, n):
 int main(int argc, char** argv) {
   program::prepare_process("verify");
   verify::Options options;
-  std::string device = "cpu";
   std::string dtype = "f32";
-  CLI::App app(description, "verify");
+  program::CommandLine app(description, "verify");
   app.footer(details);
-  app.get_formatter()->column_width(28);
-  app.set_help_flag("-h,--help", "Print this help and exit");
-  app.set_version_flag("--version", program::version_text("verify"), "Print the version and exit");
   app.add_option("MODEL_DIR", options.model, "Folder with config.json and *.safetensors")->required();
   app.add_option("REFERENCE", options.reference, "Reference file (.safetensors), see below")->required();
-  app.add_option("--device", device, program::device_help)->type_name("NAME");
+  app.add_device(options.device);
   app.add_option("--dtype", dtype, "Compute in f32 (default), f16, bf16, or auto: the type of the checkpoint")
       ->type_name("NAME")
       ->check(CLI::IsMember({"auto", "f32", "f16", "bf16"}).name(""));
   app.add_option("--tolerance", options.tolerance, "Largest difference of a logit; default: see below")
       ->type_name("X")
       ->check(program::number_within(0, std::numeric_limits<double>::infinity(), "a finite number above 0", true));
-  app.add_option("--threads", options.threads,
-                 "Threads to compute with on the CPU; default: one for each physical core")
-      ->type_name("N")
-      ->transform(program::count_within(1, tenon::Context<tenon::Cpu>::max_threads));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return program::run("verify", [&] { return app.exit(error); });
-    return program::fail("verify", program::parse_problem(error) + " (--help lists the options)", 2);
-  }
-  if (const std::string problem = program::read_device(device, options.device); !problem.empty()) {
-    return program::fail("verify", problem, 2);
-  }
+  app.add_threads(options.threads);
+  if (const auto exit_code = app.read(argc, argv)) return *exit_code;
 
   return program::run("verify", [&] {
     const tenon::ModelConfig config = tenon::read_model_config(options.model / "config.json");

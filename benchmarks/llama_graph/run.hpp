@@ -17,12 +17,14 @@
 #include <tenon/models/llama_graph.hpp>
 #include <tenon/runtime/context.hpp>
 
+#include <common/device.hpp>
+
 namespace llama_graph {
 
 /// What the command line says.
 struct Options {
   std::string shape = "stories260K";
-  std::string device = "cpu";
+  program::Device device;
   std::int64_t capacity = 256;  ///< positions of the caches
   std::int64_t tokens = 0;      ///< to decode; 0: all that fit
   int repeat = 5;
@@ -131,6 +133,6 @@ void measure(tenon::Context<Device>& ctx, const Options& options, const tenon::M
 }
 
 void run_on_cpu(const Options& options);
-void run_on_cuda(const Options& options, int ordinal);
+void run_on_cuda(const Options& options);
 
 }  // namespace llama_graph

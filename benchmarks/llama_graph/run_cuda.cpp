@@ -12,8 +12,8 @@
 
 namespace llama_graph {
 
-void run_on_cuda(const Options& options, int ordinal) {
-  tenon::Context<tenon::Cuda> ctx(ordinal);
+void run_on_cuda(const Options& options) {
+  tenon::Context<tenon::Cuda> ctx(options.device.ordinal);
   const tenon::ModelConfig config = shape_config(options.shape);
   const auto graph = tenon::llama_graph(config, options.capacity, tenon::RotaryPairs::neighbours);
   tenon::graph::CompileOptions<tenon::Cuda> compile_options;

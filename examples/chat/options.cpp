@@ -99,7 +99,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   add("--device", device, "NAME", program::device_help);
   add("--dtype", options.dtype, "NAME", "Compute in f32, f16, bf16 or auto (default: the type of the checkpoint)")
       ->check(one_of({"auto", "f32", "f16", "bf16"}));
-  add("--threads", options.threads, "N", "Threads to compute with on the CPU; default: one for each physical core")
+  add("--threads", options.threads, "N", program::threads_help)
       ->transform(program::count_within<int>(1, tenon::Context<tenon::Cpu>::max_threads));
   add("--context", options.context, "N",
       "Most tokens of prompt and answer together;\ndefault: what the model allows, but at most 8192")

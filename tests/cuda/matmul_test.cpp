@@ -21,18 +21,18 @@
 #include "support/compare.hpp"
 #include "support/cuda.hpp"
 #include "support/operand.hpp"
+#include "support/pointwise.hpp"
 
 using support::Form;
 using support::message_of;
 using support::OnDevice;
 using support::Operand;
+using support::pointwise_program;
 using support::upload;
 using tenon::Context;
 using tenon::Cpu;
 using tenon::Cuda;
-using tenon::PointwiseCode;
 using tenon::PointwiseProgram;
-using tenon::PointwiseStep;
 using tenon::Sizes;
 using tenon::View;
 
@@ -42,9 +42,6 @@ template <class T>
 using Host = View<const T, 3>;
 template <class T>
 using Device = View<const T, 3, Cuda>;
-
-constexpr PointwiseStep load(std::uint8_t operand) { return {PointwiseCode::load, operand}; }
-constexpr PointwiseStep step(PointwiseCode code) { return {code, 0}; }
 
 template <class T>
 std::string compare(const View<T, 3>& out, const std::vector<double>& expected, std::int64_t n) {
@@ -209,24 +206,8 @@ TEMPLATE_TEST_CASE("matmul on CUDA gives the bits of the product and then its ep
   TENON_NEEDS_CUDA();
   Context<Cuda> ctx;
   std::mt19937 random(6);
-  const PointwiseStep residual[] = {load(0), load(1), step(PointwiseCode::sum)};
-  const PointwiseStep gate[] = {load(0),
-                                step(PointwiseCode::silu),
-                                load(2),
-                                step(PointwiseCode::hadamard_product),
-                                load(1),
-                                step(PointwiseCode::sum),
-                                step(PointwiseCode::relu)};
-  const PointwiseStep many[] = {load(1),
-                                load(2),
-                                load(3),
-                                load(0),
-                                step(PointwiseCode::hadamard_product),
-                                step(PointwiseCode::sum),
-                                step(PointwiseCode::sum)};
-  const PointwiseStep other_only[] = {load(1), step(PointwiseCode::relu)};
-  for (const PointwiseProgram& program :
-       {PointwiseProgram(residual), PointwiseProgram(gate), PointwiseProgram(many), PointwiseProgram(other_only)}) {
+  for (const PointwiseProgram& program : {pointwise_program("01+"), pointwise_program("0s2*1+r"),
+                                          pointwise_program("1230*++"), pointwise_program("1r")}) {
     // The kernels for one matrix, for batches of rows and of columns, cuBLASLt, and the general one.
     for (const auto& [sizes, n, aligned, by_rows] : {std::tuple{Sizes<3>{1, 1, 64}, 32, true, false},
                                                      {Sizes<3>{1, 1, 2500}, 64, true, false},
@@ -301,8 +282,7 @@ TEMPLATE_TEST_CASE("matmul on CUDA in a graph: operands change between replays",
   TENON_NEEDS_CUDA();
   Context<Cuda> ctx;
   std::mt19937 random(7);
-  const PointwiseStep residual[] = {load(0), load(1), step(PointwiseCode::sum)};
-  const PointwiseProgram program(residual);
+  const PointwiseProgram program = pointwise_program("01+");
   for (const auto& [batch, m, n, k] : {std::tuple{1, 1, 512, 300}, {4, 2, 64, 256}, {1, 1, 64, 96}, {2, 20, 64, 48}}) {
     for (const bool by_rows : {false, true}) {
       Operand<TestType, 3> a({batch, m, n});
@@ -412,8 +392,6 @@ TEST_CASE("matmul on CUDA refuses what it refuses on the CPU, in the same words"
   TENON_NEEDS_CUDA();
   Context<Cuda> ctx;
   Context<Cpu> host(1);
-  const PointwiseStep sum[] = {load(0), load(1), step(PointwiseCode::sum)};
-  const PointwiseStep complex[] = {load(0), load(1), step(PointwiseCode::complex_hadamard_product)};
   const auto check = [&](const Sizes<3>& out, const Sizes<3>& a, const Sizes<3>& b, const PointwiseProgram* program,
                          const std::vector<Sizes<3>>& operands, bool shared) {
     const auto call = [&](auto& c) {
@@ -433,8 +411,8 @@ TEST_CASE("matmul on CUDA refuses what it refuses on the CPU, in the same words"
     CHECK(on_cpu != "nothing was thrown");
     CHECK(message_of([&] { call(ctx); }) == on_cpu);
   };
-  const PointwiseProgram residual(sum);
-  const PointwiseProgram product(complex);
+  const PointwiseProgram residual = pointwise_program("01+");
+  const PointwiseProgram product = pointwise_program("01c");
   check({2, 3, 5}, {2, 3, 4}, {2, 5, 4}, nullptr, {}, false);
   check({2, 3, 5}, {2, 3, 4}, {1, 4, 5}, nullptr, {}, false);
   check({2, 5, 3}, {2, 3, 4}, {2, 4, 5}, nullptr, {}, false);

@@ -21,50 +21,26 @@
 #include "support/compare.hpp"
 #include "support/cuda.hpp"
 #include "support/operand.hpp"
+#include "support/pointwise.hpp"
 
 using support::Form;
 using support::message_of;
 using support::OnDevice;
 using support::Operand;
+using support::pointwise_program;
 using support::upload;
 using tenon::Context;
 using tenon::Cpu;
 using tenon::Cuda;
-using tenon::PointwiseCode;
 using tenon::PointwiseProgram;
-using tenon::PointwiseStep;
 using tenon::PointwiseView;
 using tenon::Sizes;
 using tenon::View;
 
 namespace {
 
-/// "0 1 + r 2 * s" and so on: digits load, + * sum and multiply, c multiplies complex numbers, r is relu, s is silu.
-PointwiseProgram program_of(const std::string& text) {
-  std::vector<PointwiseStep> steps;
-  for (const char c : text) {
-    if (c >= '0' && c <= '9') steps.push_back({PointwiseCode::load, static_cast<std::uint8_t>(c - '0')});
-    if (c == '+') steps.push_back({PointwiseCode::sum, 0});
-    if (c == '*') steps.push_back({PointwiseCode::hadamard_product, 0});
-    if (c == 'c') steps.push_back({PointwiseCode::complex_hadamard_product, 0});
-    if (c == 'r') steps.push_back({PointwiseCode::relu, 0});
-    if (c == 's') steps.push_back({PointwiseCode::silu, 0});
-  }
-  return PointwiseProgram(steps);
-}
-
 template <class T>
 using Views = std::vector<PointwiseView<const T, Cuda>>;
-
-template <class T>
-support::Tolerance bound() {
-  if constexpr (std::is_integral_v<T>) {
-    return {};
-  } else {
-    // Each of a few steps may land beside its rounding and is multiplied later.
-    return {60 * support::epsilon<T>() + support::denormal<T>(), 4 * support::epsilon<T>()};
-  }
-}
 
 /// Runs programs on operands of every form, some of them broadcast along any dimensions.
 template <class T>
@@ -72,7 +48,7 @@ void check_programs(const std::vector<std::string>& programs, const std::vector<
   Context<Cuda> ctx;
   std::mt19937 random(1);
   for (const std::string& text : programs) {
-    const PointwiseProgram program = program_of(text);
+    const PointwiseProgram program = pointwise_program(text);
     for (const Sizes<4>& sizes : shapes) {
       for (const Form form : support::all_forms) {
         std::vector<Operand<T, 4>> operands;
@@ -84,11 +60,7 @@ void check_programs(const std::vector<std::string>& programs, const std::vector<
           operands.emplace_back(sizes, other);
           operands.back().fill(random, -3, 3);
           devices.emplace_back(ctx, operands.back());
-          Sizes<4> strides = operands.back().view().strides();
-          if (random() % 3 == 0 && operands.back().view().numel() > 0) {
-            for (std::int64_t& stride : strides) stride = random() % 2 == 0 ? 0 : stride;
-          }
-          const tenon::Layout<4> layout(sizes, strides);
+          const tenon::Layout<4> layout = support::sometimes_broadcast(operands.back().view().layout(), random);
           host.push_back({operands.back().view().data(), layout});
           views.push_back({devices.back().view().data(), layout});
         }
@@ -97,7 +69,8 @@ void check_programs(const std::vector<std::string>& programs, const std::vector<
         tenon::pointwise(ctx, out_device.view(), views, program);
         out_device.read_back(out);
         INFO(support::form_name(form) << ", " << text << ", " << tenon::shape_string(sizes));
-        CHECK(support::mismatch(out.view(), tenon::reference::pointwise<T>(host, sizes, program), bound<T>()) == "");
+        CHECK(support::mismatch(out.view(), tenon::reference::pointwise<T>(host, sizes, program),
+                                support::pointwise_tolerance<T>()) == "");
         CHECK(out.intact());
       }
     }
@@ -110,7 +83,7 @@ void check_packs(const std::vector<std::string>& programs, const std::vector<Siz
   Context<Cuda> ctx;
   std::mt19937 random(2);
   for (const std::string& text : programs) {
-    const PointwiseProgram program = program_of(text);
+    const PointwiseProgram program = pointwise_program(text);
     for (const Sizes<4>& sizes : shapes) {
       for (int round = 0; round < 4; ++round) {
         std::vector<Operand<T, 4>> operands;
@@ -131,7 +104,7 @@ void check_packs(const std::vector<std::string>& programs, const std::vector<Siz
         tenon::pointwise(ctx, PointwiseView<T, Cuda>(out), views, program);
         INFO(text << ", " << tenon::shape_string(sizes) << ", round " << round);
         CHECK(support::mismatch(View<T, 4>(out.cpu(ctx)), tenon::reference::pointwise<T>(host, sizes, program),
-                                bound<T>()) == "");
+                                support::pointwise_tolerance<T>()) == "");
       }
     }
   }
@@ -190,7 +163,7 @@ TEMPLATE_TEST_CASE("pointwise on CUDA gives the bits of its steps one by one, in
     const auto all = tenon::empty<TestType>(ctx, sizes);
     const auto one = tenon::empty<TestType>(ctx, sizes);
     const auto run = [&](const PointwiseView<TestType, Cuda>& out, const char* text, const Views<TestType>& views) {
-      tenon::pointwise(ctx, out, views, program_of(text));
+      tenon::pointwise(ctx, out, views, pointwise_program(text));
     };
     run(all, "01*2+s0*r", {x, y, z});
     run(one, "01*", {x, y});
@@ -229,11 +202,11 @@ TEMPLATE_TEST_CASE("pointwise on CUDA without silu gives the bits of the referen
     const auto x = upload(ctx, a);
     const auto y = upload(ctx, b);
     const auto z = upload(ctx, c);
-    tenon::pointwise(ctx, PointwiseView<TestType, Cuda>(out), Views<TestType>{x, y, z}, program_of(text));
+    tenon::pointwise(ctx, PointwiseView<TestType, Cuda>(out), Views<TestType>{x, y, z}, pointwise_program(text));
     const std::vector<PointwiseView<const TestType, Cpu>> host{a.view(), b.view(), c.view()};
     INFO(text);
     CHECK(support::mismatch(View<TestType, 4>(out.cpu(ctx)),
-                            tenon::reference::pointwise<TestType>(host, sizes, program_of(text)), {}) == "");
+                            tenon::reference::pointwise<TestType>(host, sizes, pointwise_program(text)), {}) == "");
   }
 }
 
@@ -249,7 +222,7 @@ TEMPLATE_TEST_CASE("pointwise on CUDA works in place in every layout", "[cuda][p
   b.fill(random, -3, 3);
   const auto x = upload(ctx, a);
   const auto y = upload(ctx, b);
-  const PointwiseProgram program = program_of("01*0+s");
+  const PointwiseProgram program = pointwise_program("01*0+s");
   const auto out = tenon::empty<TestType>(ctx, sizes);
   tenon::pointwise(ctx, PointwiseView<TestType, Cuda>(out), Views<TestType>{x, y}, program);
   const auto expected = support::bits(View<TestType, 4>(out.cpu(ctx)));
@@ -265,6 +238,53 @@ TEMPLATE_TEST_CASE("pointwise on CUDA works in place in every layout", "[cuda][p
   }
   tenon::pointwise(ctx, PointwiseView<TestType, Cuda>(x), Views<TestType>{x, y}, program);
   CHECK(support::bits(View<TestType, 4>(x.cpu(ctx))) == expected);
+}
+
+TEMPLATE_TEST_CASE("pointwise on CUDA: a thread takes many groups, and elements after the last", "[cuda][pointwise]",
+                   float, double, tenon::bfloat16) {
+  TENON_NEEDS_CUDA();
+  Context<Cuda> ctx;
+  std::mt19937 random(7);
+  const std::int64_t threads = std::int64_t{ctx.properties().multiprocessors} * 2048;
+  constexpr std::int64_t pack = 16 / sizeof(TestType);
+  for (const std::int64_t count : {3 * threads * pack + 1, 2 * threads * pack - 1}) {
+    const Sizes<4> sizes{1, 1, 1, count};
+    Operand<TestType, 4> a(sizes);
+    Operand<TestType, 4> b(sizes);
+    Operand<TestType, 4> one({1, 1, 1, 1});
+    a.fill(random, -3, 3);
+    b.fill(random, -3, 3);
+    one.fill(random, -3, 3);
+    const auto x = upload(ctx, a);
+    const auto y = upload(ctx, b);
+    const auto z = upload(ctx, one);
+    const PointwiseProgram program = pointwise_program("01*2+s0*r");
+    const Views<TestType> views{x, y, PointwiseView<const TestType, Cuda>(z.expand(sizes))};
+    const std::vector<PointwiseView<const TestType, Cpu>> host{
+        a.view(), b.view(), PointwiseView<const TestType, Cpu>(one.view().expand(sizes))};
+    tenon::pointwise(ctx, PointwiseView<TestType, Cuda>(x), views, program);
+    INFO(count << " elements");
+    CHECK(support::mismatch(View<TestType, 4>(x.cpu(ctx)), tenon::reference::pointwise<TestType>(host, sizes, program),
+                            support::pointwise_tolerance<TestType>()) == "");
+  }
+}
+
+TEST_CASE("silu on CUDA is good to a few units in the last place, of small and large numbers", "[cuda][pointwise]") {
+  TENON_NEEDS_CUDA();
+  Context<Cuda> ctx;
+  constexpr std::int64_t count = 100'000;
+  const Sizes<4> sizes{1, 1, 1, count};
+  Operand<float, 4> a(sizes);
+  std::vector<double> expected;
+  a.fill([&, i = std::int64_t{0}]() mutable {
+    const auto x = static_cast<float>(-104.0 + 208.0 * static_cast<double>(i++) / count);
+    expected.push_back(double{x} / (1.0 + std::exp(-double{x})));
+    return x;
+  });
+  const auto x = upload(ctx, a);
+  tenon::pointwise(ctx, PointwiseView<float, Cuda>(x), Views<float>{x}, pointwise_program("0s"));
+  // exp overflows below -88.7, and the quotient is zero.
+  CHECK(support::mismatch(View<float, 4>(x.cpu(ctx)), expected, {3e-37, 5 * support::epsilon<float>()}) == "");
 }
 
 TEST_CASE("pointwise on CUDA keeps NaN and infinities, and integers wrap", "[cuda][pointwise]") {
@@ -284,14 +304,14 @@ TEST_CASE("pointwise on CUDA keeps NaN and infinities, and integers wrap", "[cud
                                                 {"00+", 3e38, inf},
                                                 {"0s", 0.0, 0.0}}) {
       const auto x = tenon::full<float>(ctx, {1, 1, 1, n}, static_cast<float>(value));
-      tenon::pointwise(ctx, PointwiseView<float, Cuda>(x), Views<float>{x}, program_of(text));
+      tenon::pointwise(ctx, PointwiseView<float, Cuda>(x), Views<float>{x}, pointwise_program(text));
       INFO(text << " of " << value);
       CHECK(support::mismatch(View<float, 4>(x.cpu(ctx)), std::vector<double>(static_cast<std::size_t>(n), expected),
                               {}) == "");
     }
   }
   const auto large = tenon::full<std::int64_t>(ctx, {1, 1, 1, 3}, std::numeric_limits<std::int64_t>::max());
-  tenon::pointwise(ctx, PointwiseView<std::int64_t, Cuda>(large), Views<std::int64_t>{large}, program_of("00+"));
+  tenon::pointwise(ctx, PointwiseView<std::int64_t, Cuda>(large), Views<std::int64_t>{large}, pointwise_program("00+"));
   CHECK(large.cpu(ctx)(0, 0, 0, 2) == -2);
 }
 
@@ -309,7 +329,7 @@ TEST_CASE("G10: pointwise on CUDA reaches elements more than 2^31 apart", "[cuda
     host.fill(random);
     const auto near = upload(ctx, host);
     tenon::copy(ctx, far, PointwiseView<const tenon::bfloat16, Cuda>(near));
-    const PointwiseProgram program = program_of("01+");
+    const PointwiseProgram program = pointwise_program("01+");
     tenon::pointwise(ctx, far, Views<tenon::bfloat16>{far, near}, program);
     const auto out = tenon::empty<tenon::bfloat16>(ctx, {1, 1, 2, n});
     tenon::copy(ctx, PointwiseView<tenon::bfloat16, Cuda>(out), PointwiseView<const tenon::bfloat16, Cuda>(far));
@@ -338,7 +358,7 @@ TEST_CASE("pointwise on CUDA refuses what it refuses on the CPU, in the same wor
       tensors.push_back(tenon::zeros<T>(c, size));
       views.push_back(tensors.back());
     }
-    tenon::pointwise(c, PointwiseView<T, Device>(out), views, program_of(text));
+    tenon::pointwise(c, PointwiseView<T, Device>(out), views, pointwise_program(text));
   };
   check([&](auto& c) { call(c, tenon::zeros<float>(c, {1, 2, 3, 4}), {{1, 2, 3, 4}}, "01+", 0.0f); });
   check([&](auto& c) { call(c, tenon::zeros<float>(c, {1, 2, 3, 4}), {{1, 2, 3, 4}, {1, 2, 4, 3}}, "01+", 0.0f); });

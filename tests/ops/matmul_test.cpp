@@ -16,12 +16,12 @@
 #include "support/compare.hpp"
 #include "support/contexts.hpp"
 #include "support/operand.hpp"
+#include "support/pointwise.hpp"
 
 using support::Form;
 using support::Operand;
-using tenon::PointwiseCode;
+using support::pointwise_program;
 using tenon::PointwiseProgram;
-using tenon::PointwiseStep;
 using tenon::Sizes;
 
 namespace {
@@ -50,9 +50,6 @@ void check_product(const Matrices<T>& a, const Matrices<T>& b, Form form, int th
       },
       threads);
 }
-
-constexpr PointwiseStep load(std::uint8_t operand) { return {PointwiseCode::load, operand}; }
-constexpr PointwiseStep step(PointwiseCode code) { return {code, 0}; }
 
 }  // namespace
 
@@ -131,15 +128,7 @@ TEMPLATE_TEST_CASE("matmul of large matrices, on several threads", "[ops][matmul
 TEMPLATE_TEST_CASE("matmul gives the bits of the product and then its epilogue", "[ops][matmul]", float, double,
                    tenon::float16, tenon::bfloat16) {
   std::mt19937 random(5);
-  const PointwiseStep residual[] = {load(0), load(1), step(PointwiseCode::sum)};
-  const PointwiseStep gate[] = {load(0),
-                                step(PointwiseCode::silu),
-                                load(2),
-                                step(PointwiseCode::hadamard_product),
-                                load(1),
-                                step(PointwiseCode::sum),
-                                step(PointwiseCode::relu)};
-  for (const PointwiseProgram& program : {PointwiseProgram(residual), PointwiseProgram(gate)}) {
+  for (const PointwiseProgram& program : {pointwise_program("01+"), pointwise_program("0s2*1+r")}) {
     for (const Sizes<3>& sizes : {Sizes<3>{1, 1, 64}, {2, 3, 300}, {2, 20, 37}}) {
       for (const Form form : support::writable_forms) {
         Operand<TestType, 3> a({sizes[0], sizes[1], 30}), b({sizes[0], sizes[2], 30}), other(sizes, form);
@@ -202,10 +191,8 @@ TEST_CASE("matmul names what does not fit", "[ops][matmul]") {
                        Message("matmul: b has shape (2, 3, 4), expected (2, 4, 4) (batch, columns of a, any)"));
   CHECK_THROWS_MATCHES(tenon::matmul(ctx, a.view(), a.view(), b.view()), tenon::ShapeError,
                        Message("matmul: out has shape (2, 3, 4), expected (2, 3, 5) (batch, rows of a, columns of b)"));
-  const PointwiseStep steps[] = {load(0), load(1), step(PointwiseCode::sum)};
-  const PointwiseStep complex[] = {load(0), load(1), step(PointwiseCode::complex_hadamard_product)};
-  const PointwiseProgram sum(steps);
-  const PointwiseProgram product(complex);
+  const PointwiseProgram sum = pointwise_program("01+");
+  const PointwiseProgram product = pointwise_program("01c");
   const Matrices<float> wrong[] = {a.view()};
   CHECK_THROWS_MATCHES(tenon::matmul(ctx, out.view(), a.view(), b.view(), {&sum, {}}), tenon::ValueError,
                        Message("matmul: the epilogue takes 1 operands, but there are 0"));

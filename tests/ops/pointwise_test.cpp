@@ -17,50 +17,25 @@
 #include "support/compare.hpp"
 #include "support/contexts.hpp"
 #include "support/operand.hpp"
+#include "support/pointwise.hpp"
 
 using support::Form;
 using support::Operand;
-using tenon::PointwiseCode;
+using support::pointwise_program;
 using tenon::PointwiseProgram;
-using tenon::PointwiseStep;
 using tenon::PointwiseView;
 using tenon::Sizes;
 
 namespace {
 
-/// "0 1 + r 2 * s" and so on: digits load, + * sum and multiply, c multiplies complex numbers, r is relu, s is silu.
-PointwiseProgram program_of(const std::string& text) {
-  std::vector<PointwiseStep> steps;
-  for (const char c : text) {
-    if (c == ' ') continue;
-    if (c >= '0' && c <= '9') steps.push_back({PointwiseCode::load, static_cast<std::uint8_t>(c - '0')});
-    if (c == '+') steps.push_back({PointwiseCode::sum, 0});
-    if (c == '*') steps.push_back({PointwiseCode::hadamard_product, 0});
-    if (c == 'c') steps.push_back({PointwiseCode::complex_hadamard_product, 0});
-    if (c == 'r') steps.push_back({PointwiseCode::relu, 0});
-    if (c == 's') steps.push_back({PointwiseCode::silu, 0});
-  }
-  return PointwiseProgram(steps);
-}
-
 template <class T>
 using Views = std::vector<PointwiseView<const T, tenon::Cpu>>;
-
-template <class T>
-support::Tolerance bound() {
-  if constexpr (std::is_integral_v<T>) {
-    return {};
-  } else {
-    // Each of a few steps may land beside its rounding and is multiplied later.
-    return {60 * support::epsilon<T>() + support::denormal<T>(), 4 * support::epsilon<T>()};
-  }
-}
 
 template <class T>
 void check_programs(const std::vector<std::string>& programs, const std::vector<Sizes<4>>& shapes) {
   std::mt19937 random(1);
   for (const std::string& text : programs) {
-    const PointwiseProgram program = program_of(text);
+    const PointwiseProgram program = pointwise_program(text);
     for (const Sizes<4>& sizes : shapes) {
       for (const Form form : support::all_forms) {
         std::vector<Operand<T, 4>> operands;
@@ -69,13 +44,8 @@ void check_programs(const std::vector<std::string>& programs, const std::vector<
           const Form other = i == 0 ? form : support::all_forms[random() % support::all_forms.size()];
           operands.emplace_back(sizes, other);
           operands.back().fill(random, -3, 3);
-          PointwiseView<const T, tenon::Cpu> view = operands.back().view();
-          if (random() % 3 == 0 && view.numel() > 0) {  // broadcast along any dimensions
-            Sizes<4> strides = view.strides();
-            for (std::int64_t& stride : strides) stride = random() % 2 == 0 ? 0 : stride;
-            view = {view.data(), tenon::Layout<4>(sizes, strides)};
-          }
-          views.push_back(view);
+          const tenon::View<T, 4>& view = operands.back().view();
+          views.push_back({view.data(), support::sometimes_broadcast(view.layout(), random)});
         }
         const auto expected = tenon::reference::pointwise<T>(views, sizes, program);
         support::for_each_level([&](auto& ctx) {
@@ -83,7 +53,7 @@ void check_programs(const std::vector<std::string>& programs, const std::vector<
           tenon::pointwise(ctx, out.view(), views, program);
           INFO(support::describe(ctx) << ", " << support::form_name(form) << ", " << text << ", "
                                       << tenon::shape_string(sizes));
-          CHECK(support::mismatch(out.view(), expected, bound<T>()) == "");
+          CHECK(support::mismatch(out.view(), expected, support::pointwise_tolerance<T>()) == "");
           CHECK(out.intact());
         });
       }
@@ -128,7 +98,7 @@ TEMPLATE_TEST_CASE("pointwise gives the bits of its steps one by one", "[ops][po
     b.fill(random);
     c.fill(random);
     const auto run = [&](const PointwiseView<TestType, tenon::Cpu>& out, const char* text,
-                         const Views<TestType>& views) { tenon::pointwise(ctx, out, views, program_of(text)); };
+                         const Views<TestType>& views) { tenon::pointwise(ctx, out, views, pointwise_program(text)); };
     run(all.view(), "01*2+s0*r", {a.view(), b.view(), c.view()});
     run(one.view(), "01*", {a.view(), b.view()});
     run(one.view(), "01+", {one.view(), c.view()});
@@ -144,7 +114,7 @@ TEMPLATE_TEST_CASE("pointwise in place, strided, and on several threads", "[ops]
                    tenon::bfloat16) {
   std::mt19937 random(3);
   const Sizes<4> sizes{4, 5, 41, 90};
-  const PointwiseProgram program = program_of("01*0+s");
+  const PointwiseProgram program = pointwise_program("01*0+s");
   for (const Form form : {Form::contiguous, Form::transposed, Form::stepped, Form::reversed}) {
     Operand<TestType, 4> x(sizes, form), y(sizes), out(sizes, form);
     y.fill(random);
@@ -170,7 +140,7 @@ TEST_CASE("pointwise past the caches gives the same bits", "[ops][pointwise]") {
   float* aligned = memory.get() + (16 - offset);
   float* in = aligned + n + 1;
   for (std::int64_t i = 0; i < n; ++i) in[i] = static_cast<float>(i % 1021) - 500.0f;
-  const PointwiseProgram program = program_of("00*0+r");
+  const PointwiseProgram program = pointwise_program("00*0+r");
   support::for_each_level(
       [&](auto& ctx) {
         for (float* out : {aligned, aligned + 1}) {
@@ -200,7 +170,7 @@ TEST_CASE("pointwise keeps NaN and infinities", "[ops][pointwise]") {
                                                   {"00+", inf, inf},
                                                   {"00*", -inf, inf}}) {
         x.fill([&, v = value] { return v; });
-        tenon::pointwise(ctx, out.view(), Views<float>{x.view()}, program_of(text));
+        tenon::pointwise(ctx, out.view(), Views<float>{x.view()}, pointwise_program(text));
         INFO(support::describe(ctx) << ", " << text << " of " << value);
         CHECK(support::mismatch(out.view(), std::vector<double>(static_cast<std::size_t>(n), expected), {}) == "");
       }
@@ -212,29 +182,29 @@ TEST_CASE("pointwise names what does not fit", "[ops][pointwise]") {
   using Catch::Matchers::Message;
   tenon::Context<tenon::Cpu> ctx(1);
   Operand<float, 4> x({1, 2, 3, 4}), y({1, 2, 4, 3});
-  CHECK_THROWS_MATCHES(tenon::pointwise(ctx, x.view(), Views<float>{x.view()}, program_of("01+")), tenon::ValueError,
-                       Message("pointwise: the program takes 2 operands, but there are 1"));
-  CHECK_THROWS_MATCHES(tenon::pointwise(ctx, x.view(), Views<float>{x.view(), y.view()}, program_of("01+")),
+  CHECK_THROWS_MATCHES(tenon::pointwise(ctx, x.view(), Views<float>{x.view()}, pointwise_program("01+")),
+                       tenon::ValueError, Message("pointwise: the program takes 2 operands, but there are 1"));
+  CHECK_THROWS_MATCHES(tenon::pointwise(ctx, x.view(), Views<float>{x.view(), y.view()}, pointwise_program("01+")),
                        tenon::ShapeError,
                        Message("pointwise: operand 1 has shape (1, 2, 4, 3), expected (1, 2, 3, 4) as out"));
   CHECK_THROWS_MATCHES(
-      tenon::pointwise(ctx, x.view(), Views<float>{x.view()}, program_of("00c")), tenon::ShapeError,
+      tenon::pointwise(ctx, x.view(), Views<float>{x.view()}, pointwise_program("00c")), tenon::ShapeError,
       Message("pointwise: out has shape (1, 2, 3, 4), and complex numbers need a last dimension of 2"));
   Operand<std::int64_t, 4> i({1, 1, 1, 2});
   for (const char* text : {"0s", "00c"}) {
-    CHECK_THROWS_MATCHES(tenon::pointwise(ctx, i.view(), Views<std::int64_t>{i.view()}, program_of(text)),
+    CHECK_THROWS_MATCHES(tenon::pointwise(ctx, i.view(), Views<std::int64_t>{i.view()}, pointwise_program(text)),
                          tenon::DTypeError,
                          Message("pointwise: silu and products of complex numbers need a floating-point type"));
   }
-  CHECK_THROWS_MATCHES(program_of("0+"), tenon::ValueError, Message("pointwise: step 1 needs two values"));
-  CHECK_THROWS_MATCHES(program_of("r"), tenon::ValueError, Message("pointwise: step 0 needs a value"));
-  CHECK_THROWS_MATCHES(program_of("01"), tenon::ValueError,
+  CHECK_THROWS_MATCHES(pointwise_program("0+"), tenon::ValueError, Message("pointwise: step 1 needs two values"));
+  CHECK_THROWS_MATCHES(pointwise_program("r"), tenon::ValueError, Message("pointwise: step 0 needs a value"));
+  CHECK_THROWS_MATCHES(pointwise_program("01"), tenon::ValueError,
                        Message("pointwise: the program leaves 2 values instead of one"));
-  CHECK_THROWS_MATCHES(program_of(""), tenon::ValueError,
+  CHECK_THROWS_MATCHES(pointwise_program(""), tenon::ValueError,
                        Message("pointwise: the program leaves 0 values instead of one"));
-  CHECK_THROWS_MATCHES(program_of("8"), tenon::ValueError, Message("pointwise: operand 8, of at most 8"));
-  CHECK_THROWS_MATCHES(program_of("00000++++"), tenon::ValueError,
+  CHECK_THROWS_MATCHES(pointwise_program("8"), tenon::ValueError, Message("pointwise: operand 8, of at most 8"));
+  CHECK_THROWS_MATCHES(pointwise_program("00000++++"), tenon::ValueError,
                        Message("pointwise: a stack of 5 values, of at most 4"));
-  CHECK_THROWS_MATCHES(program_of("0" + std::string(32, 'r')), tenon::ValueError,
+  CHECK_THROWS_MATCHES(pointwise_program("0" + std::string(32, 'r')), tenon::ValueError,
                        Message("pointwise: a program of 33 steps, of at most 32"));
 }

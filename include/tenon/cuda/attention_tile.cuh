@@ -60,21 +60,6 @@ __device__ __forceinline__ float weight_of(float x) {
 #endif
 }
 
-/// Two elements in a word, the first one in the lower half.
-template <class Pair>
-__device__ __forceinline__ unsigned word_of(const Pair& pair) {
-  static_assert(sizeof(Pair) == sizeof(unsigned));
-  return *reinterpret_cast<const unsigned*>(&pair);
-}
-template <class K>
-__device__ __forceinline__ unsigned pack_pair(float x, float y) {
-  if constexpr (std::is_same_v<K, __half>) {
-    return word_of(__floats2half2_rn(x, y));
-  } else {
-    return word_of(__floats2bfloat162_rn(x, y));
-  }
-}
-
 /// Weights go into products as two elements, whose sum has twice the digits: float16 then keeps 22 bits of a weight,
 /// bfloat16 16.
 template <class K>

@@ -57,6 +57,23 @@ __device__ __forceinline__ void unpack(compute_t<K> (&to)[N], const Words& words
   }
 }
 
+/// The inverse, each element rounded to nearest even.
+template <class K, int N>
+__device__ __forceinline__ Words pack(const compute_t<K> (&from)[N]) {
+  static_assert(N == pack_size<K>);
+  if constexpr (sizeof(K) == 2) {
+    Words words;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) words.value[i] = pack_pair<K>(from[2 * i], from[2 * i + 1]);
+    return words;
+  } else {
+    Pack<K, N> elements;
+#pragma unroll
+    for (int i = 0; i < N; ++i) elements.value[i] = narrow<K>(from[i]);
+    return __builtin_bit_cast(Words, elements);
+  }
+}
+
 /// 16-byte pieces of T beside one vector of the matrix: two where 16-bit weights meet float.
 template <class T, class W>
 inline constexpr int staged_pieces = pack_size<kernel_t<W>> / pack_size<kernel_t<T>>;

@@ -154,18 +154,26 @@ __device__ __forceinline__ void run_group(PointwiseShared<K, N, P>& shared, int 
   SharedStack<K, N, P> stack(shared);
   pointwise_t<K> result[P];
   run_steps<K, P>(program, load, stack, result);
-  Pack<K, P> elements;
-#pragma unroll
-  for (int e = 0; e < P; ++e) elements.value[e] = pointwise_element<K>(result[e]);
   K* out = operands.out + at;
   if (P == 1 || single) {
-    *out = elements.value[0];
-  } else if (sizeof(Pack<K, P>) == sizeof(Words) && operands.out_packs) {
-    store_pack(out, elements);
-  } else {
-#pragma unroll
-    for (int e = 0; e < P; ++e) out[e * operands.out_step] = elements.value[e];
+    *out = pointwise_element<K>(result[0]);
+    return;
   }
+  if constexpr (P == pack_size<K>) {
+    if (operands.out_packs) {
+      if constexpr (sizeof(K) == 2) {
+        *reinterpret_cast<Words*>(out) = pack<K>(result);
+      } else {
+        Pack<K, P> elements;
+#pragma unroll
+        for (int e = 0; e < P; ++e) elements.value[e] = result[e];
+        store_pack(out, elements);
+      }
+      return;
+    }
+  }
+#pragma unroll
+  for (int e = 0; e < P; ++e) out[e * operands.out_step] = pointwise_element<K>(result[e]);
 }
 
 /// For every group of a walk, of which a row has that many, and for `tail` elements behind the only row. The output may be

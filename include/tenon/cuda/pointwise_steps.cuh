@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <tenon/cuda/gemv_operands.cuh>
 #include <tenon/cuda/launch.cuh>
 #include <tenon/cuda/primitives.cuh>
 #include <tenon/cuda/swiglu.cuh>
@@ -34,9 +35,15 @@ __device__ __forceinline__ K pointwise_element(pointwise_t<K> x) {
     return narrow<K>(x);
   }
 }
-template <class K>
-__device__ __forceinline__ pointwise_t<K> pointwise_rounded(pointwise_t<K> x) {
-  return pointwise_value(pointwise_element<K>(x));
+/// Rounds to K and back.
+template <class K, int P>
+__device__ __forceinline__ void round_values(pointwise_t<K> (&x)[P]) {
+  if constexpr (sizeof(K) == 2 && P == pack_size<K>) {
+    unpack<K>(x, pack<K>(x));
+  } else {
+#pragma unroll
+    for (int e = 0; e < P; ++e) x[e] = pointwise_value(pointwise_element<K>(x[e]));
+  }
 }
 
 // Rounded one by one: the compiler must not join a product and a sum. Integers wrap.
@@ -113,11 +120,11 @@ __device__ __forceinline__ void run_steps(const PointwiseProgram& program, const
       case PointwiseCode::load: break;
       case PointwiseCode::sum:
 #pragma unroll
-        for (int e = 0; e < P; ++e) result[e] = pointwise_rounded<K>(plus(result[e], other[e]));
+        for (int e = 0; e < P; ++e) result[e] = plus(result[e], other[e]);
         break;
       case PointwiseCode::hadamard_product:
 #pragma unroll
-        for (int e = 0; e < P; ++e) result[e] = pointwise_rounded<K>(times(result[e], other[e]));
+        for (int e = 0; e < P; ++e) result[e] = times(result[e], other[e]);
         break;
       case PointwiseCode::complex_hadamard_product:
         if constexpr (P % 2 == 0 && !std::is_same_v<K, std::int64_t>) {
@@ -125,8 +132,8 @@ __device__ __forceinline__ void run_steps(const PointwiseProgram& program, const
           for (int e = 0; e < P; e += 2) {
             const C re = plus(times(result[e], other[e]), -times(result[e + 1], other[e + 1]));
             const C im = plus(times(result[e], other[e + 1]), times(result[e + 1], other[e]));
-            result[e] = pointwise_rounded<K>(re);
-            result[e + 1] = pointwise_rounded<K>(im);
+            result[e] = re;
+            result[e + 1] = im;
           }
         }
         break;
@@ -137,10 +144,11 @@ __device__ __forceinline__ void run_steps(const PointwiseProgram& program, const
       case PointwiseCode::silu:
         if constexpr (!std::is_same_v<K, std::int64_t>) {
 #pragma unroll
-          for (int e = 0; e < P; ++e) result[e] = pointwise_rounded<K>(silu(result[e]));
+          for (int e = 0; e < P; ++e) result[e] = silu(result[e]);
         }
         break;
     }
+    round_values<K>(result);
   }
 }
 

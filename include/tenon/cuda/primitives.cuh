@@ -79,6 +79,22 @@ __device__ __forceinline__ compute_t<K> rounded(compute_t<K> value) {
   return widen(narrow<K>(value));
 }
 
+/// Two elements in a word, the first one in the lower half.
+template <class Pair>
+__device__ __forceinline__ unsigned word_of(const Pair& pair) {
+  static_assert(sizeof(Pair) == sizeof(unsigned));
+  return *reinterpret_cast<const unsigned*>(&pair);
+}
+/// The same of two numbers, each to nearest even.
+template <class K>
+__device__ __forceinline__ unsigned pack_pair(float x, float y) {
+  if constexpr (std::is_same_v<K, __half>) {
+    return word_of(__floats2half2_rn(x, y));
+  } else {
+    return word_of(__floats2bfloat162_rn(x, y));
+  }
+}
+
 /// N elements that are loaded and stored as one: 16 bytes where N fills them.
 template <class K, int N>
 struct alignas(sizeof(K) * N) Pack {

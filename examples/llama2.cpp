@@ -7,16 +7,15 @@
 #include <limits>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <tenon/generate/llama2c_sampler.hpp>
-#include <tenon/text/llama2c_tokenizer.hpp>
 
 #include "common/command_line.hpp"
 #include "common/program.hpp"
 #include "common/signals.hpp"
 #include "llama2/model.hpp"
+#include "llama2/text.hpp"
 
 namespace {
 
@@ -30,9 +29,8 @@ struct Speed {
   double seconds = 0.0;
 };
 
-Speed generate(llama2::Model& model, const tenon::Llama2cTokenizer& tokenizer, tenon::Llama2cSampler& sampler,
-               const std::string& prompt) {
-  const std::vector<std::int64_t> ids = tokenizer.encode(prompt);
+Speed generate(llama2::Model& model, llama2::Text& text, tenon::Llama2cSampler& sampler, const std::string& prompt) {
+  const std::vector<std::int64_t> ids = text.encode(prompt);
   std::int64_t id = ids.front();
   Speed speed;
   std::chrono::steady_clock::time_point start;
@@ -46,13 +44,13 @@ Speed generate(llama2::Model& model, const tenon::Llama2cTokenizer& tokenizer, t
     } else {
       start = std::chrono::steady_clock::now();
     }
-    if (next == 1) break;  // BOS: the text has ended
-    const std::string_view piece = tenon::Llama2cTokenizer::printable(tokenizer.decode(id, next));
+    if (text.ends(next)) break;
+    const std::string piece = text.next(id, next);
     std::fwrite(piece.data(), 1, piece.size(), stdout);
     std::fflush(stdout);
     id = next;
   }
-  std::fputc('\n', stdout);
+  std::printf("%s\n", text.rest().c_str());
   return speed;
 }
 
@@ -64,7 +62,7 @@ int main(int argc, char** argv) {
   tenon::Llama2cSamplerOptions sampling;
   sampling.seed = 0;
   std::string prompt;
-  std::filesystem::path tokenizer_path = "tokenizer.bin";
+  std::filesystem::path tokenizer;
   program::CommandLine app(description, "llama2");
   app.add_option("MODEL", options.model, "File of llama2.c, or folder with config.json and *.safetensors")->required();
   app.add_option("-t", sampling.temperature, "Temperature, 0 or more; 0 takes the most probable token (1.0)")
@@ -73,12 +71,17 @@ int main(int argc, char** argv) {
   app.add_option("-p", sampling.topp, "Top-p, from 0 to 1; 0 and 1 turn it off (0.9)")
       ->type_name("P")
       ->check(program::number_within(0, 1, "a number between 0 and 1"));
-  app.add_option("-s", sampling.seed, "Seed; default: the time")->type_name("SEED");
+  app.add_option("-s", sampling.seed, "Seed; default: the time")
+      ->type_name("SEED")
+      ->transform(program::count_within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()));
   app.add_option("-n", options.steps, "Positions; 0, or more than the model was trained on: that many (256)")
       ->type_name("N")
       ->transform(program::count_within(std::int64_t{0}, std::int64_t{1} << 30));
   app.add_option("-i", prompt, "The text to continue")->type_name("PROMPT");
-  app.add_option("-z", tokenizer_path, "Tokenizer of llama2.c (tokenizer.bin)")->type_name("FILE");
+  app.add_option("-z", tokenizer,
+                 "Tokenizer: a tokenizer.bin of llama2.c, or a tokenizer.json; default: the\ntokenizer.json in the "
+                 "folder MODEL, else ./tokenizer.bin")
+      ->type_name("FILE");
   app.add_device(options.device);
   app.add_cudnn(options.cudnn, options.device);
   app.add_flag("--eager", options.eager, "Use the decoder class instead of the graph");
@@ -97,9 +100,9 @@ int main(int argc, char** argv) {
     if (options.device.is_cuda()) model = llama2::open_on_cuda(options);
 #endif
     if (!model) model = llama2::open_on_cpu(options);
-    const tenon::Llama2cTokenizer tokenizer(tokenizer_path, model->vocab_size());
+    const auto text = llama2::open_text(tokenizer, options.model, model->vocab_size());
     tenon::Llama2cSampler sampler(sampling);
-    const Speed speed = generate(*model, tokenizer, sampler, prompt);
+    const Speed speed = generate(*model, *text, sampler, prompt);
     if (speed.tokens > 1) {
       std::fprintf(stderr, "achieved tok/s: %.1f\n", static_cast<double>(speed.tokens) / speed.seconds);
     }

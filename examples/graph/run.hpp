@@ -50,6 +50,16 @@ std::string result_text(tenon::Context<Device>& ctx, const tenon::AnyTensor& res
   }
 }
 
+/// Says which int64 inputs are random, since a node that refuses its indices cannot know that.
+inline std::string random_indices(const Options& options, const tenon::graph::Graph& graph) {
+  std::string names;
+  for (const Node& node : graph.nodes()) {
+    if (node.kind != NodeKind::input_tensor || node.type.dtype != tenon::DType::int64) continue;
+    if (given_for(options, node) == nullptr) names += (names.empty() ? "'" : ", '") + node.name + "'";
+  }
+  return names.empty() ? names : "; random, for lack of --input or --fill: " + names;
+}
+
 /// `processor` says what computes. What the backend has to say is printed after compiling.
 template <tenon::DeviceTag Device, class Report>
 void run(tenon::Context<Device>& ctx, const std::string& processor, const Options& options,
@@ -61,9 +71,17 @@ void run(tenon::Context<Device>& ctx, const std::string& processor, const Option
   }
   if (options.print) print_section("the graph", print(graph));
   if (options.passes) {
+    std::string before = print(graph);
     static_cast<void>(
-        tenon::graph::run_passes(graph, {}, [](std::string_view pass, const tenon::graph::Graph& changed) {
-          print_section("after the pass: " + std::string(pass), print(changed));
+        tenon::graph::run_passes(graph, {}, [&](std::string_view pass, const tenon::graph::Graph& changed) {
+          std::string after = print(changed);
+          const std::string title = "after the pass: " + std::string(pass);
+          if (after == before) {
+            std::printf("# %s, which changed nothing\n\n", title.c_str());
+          } else {
+            print_section(title, after);
+          }
+          before = std::move(after);
         }));
   }
   const auto constants = tensors(options, graph, NodeKind::constant_tensor);
@@ -71,9 +89,16 @@ void run(tenon::Context<Device>& ctx, const std::string& processor, const Option
   const auto start = std::chrono::steady_clock::now();
   tenon::graph::Executable<Device> executable(ctx, graph, constants, compile_options);
   const double compiling = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (options.plan) print_section("memory", executable.plan().text(executable.graph()));
+  if (options.plan) {
+    print_section("the graph after all passes", print(executable.graph()));
+    print_section("memory", executable.plan().text(executable.graph()));
+  }
   report();
-  std::printf("%s\n", result_text(ctx, executable.evaluate(ctx, inputs)).c_str());
+  try {
+    std::printf("%s\n", result_text(ctx, executable.evaluate(ctx, inputs)).c_str());
+  } catch (const tenon::ValueError& error) {
+    throw tenon::ValueError(error.what() + random_indices(options, graph));
+  }
   if (options.time == 0) return;
   std::vector<double> times;
   for (std::int64_t i = 0; i < options.time; ++i) times.push_back(seconds_of([&] { executable.run(ctx); }));

@@ -71,16 +71,21 @@ inline tenon::AnyTensor read_tensor(const Node& node, const std::filesystem::pat
   return tensor;
 }
 
+/// What the command line gives for a node; null: nothing.
+inline const Given* given_for(const Options& options, const Node& node) {
+  for (const Given& given : options.given) {
+    if (given.name == node.name) return &given;
+  }
+  return nullptr;
+}
+
 /// Tensors for all inputs or all constants of a graph. What is not given is random, between -1 and 1; int64 is 0 or 1.
 inline tenon::graph::TensorMap tensors(const Options& options, const tenon::graph::Graph& graph, NodeKind kind) {
   std::mt19937_64 random(options.seed + (kind == NodeKind::input_tensor ? 0 : 1));
   tenon::graph::TensorMap result;
   for (const Node& node : graph.nodes()) {
     if (node.kind != kind) continue;
-    const Given* given = nullptr;
-    for (const Given& candidate : options.given) {
-      if (candidate.name == node.name) given = &candidate;
-    }
+    const Given* given = given_for(options, node);
     const bool whole = node.type.dtype == tenon::DType::int64;
     if (given == nullptr) {
       result.emplace(node.name, generate(node.type, [&] {

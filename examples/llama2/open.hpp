@@ -13,6 +13,7 @@
 #include <tenon/io/llama2c.hpp>
 #include <tenon/io/llama2c_graph.hpp>
 #include <tenon/io/load.hpp>
+#include <tenon/io/load_llama_graph.hpp>
 #include <tenon/models/llama.hpp>
 #include <tenon/models/llama_graph.hpp>
 #include <tenon/tensor/create.hpp>
@@ -21,29 +22,15 @@
 
 namespace llama2 {
 
-/// The weights of a file or of a folder, under Hugging Face's names or under llama2.c's.
+/// What a model is read from: a file, or else a folder.
 struct Source {
-  static constexpr const char* embedding_name = "model.embed_tokens.weight";
-
-  tenon::ModelConfig config;
+  std::filesystem::path path;
   std::optional<tenon::Llama2cCheckpoint> file;
-  tenon::WeightMap weights;  // of a folder
+  tenon::ModelConfig config;
 
-  explicit Source(const std::filesystem::path& path) {
-    if (!std::filesystem::is_directory(path)) {
-      file.emplace(path);
-      config = file->config();
-      return;
-    }
-    config = tenon::read_model_config(path / "config.json");
-    if (config.model_type != tenon::Llama<float>::model_type) {
-      throw tenon::FormatError("'" + (path / "config.json").string() + "': field 'model_type' is '" +
-                               config.model_type + "', expected 'llama'");
-    }
-    weights = tenon::read_weights(tenon::open_checkpoint(path));
-    if (!weights.contains(embedding_name)) {
-      throw tenon::FormatError("'" + path.string() + "': tensor '" + embedding_name + "' is missing");
-    }
+  explicit Source(std::filesystem::path from) : path(std::move(from)) {
+    if (!std::filesystem::is_directory(path)) file.emplace(path);
+    config = file ? file->config() : tenon::read_model_config(path / "config.json");
   }
 };
 
@@ -66,14 +53,7 @@ class GraphModel final : public Model {
   static tenon::LlamaGraphDecoder<Device> open(tenon::Context<Device>& ctx, const Source& source, std::int64_t capacity,
                                                const tenon::graph::CompileOptions<Device>& options) {
     if (source.file) return tenon::load_llama2c_graph(ctx, *source.file, capacity, options);
-    return {ctx,
-            source.config,
-            capacity,
-            tenon::RotaryPairs::halves,
-            source.weights.at(Source::embedding_name),
-            tenon::llama_graph_constants(source.config, source.weights),
-            tenon::DType::float32,
-            options};
+    return tenon::load_llama_graph(ctx, source.path, capacity, tenon::DType::float32, options);
   }
 
   std::unique_ptr<tenon::Context<Device>> ctx_;
@@ -85,7 +65,7 @@ class EagerModel final : public Model {
  public:
   EagerModel(std::unique_ptr<tenon::Context<Device>> ctx, const Source& source, std::int64_t steps)
       : ctx_(std::move(ctx)),
-        model_(*ctx_, source.config, source.file ? tenon::read_llama2c_weights(*source.file) : source.weights),
+        model_(open(*ctx_, source)),
         cache_(model_.make_cache(*ctx_, positions(source.config, steps))),
         device_logits_(tenon::empty<float>(*ctx_, {1, source.config.vocab_size})),
         logits_(device_logits_.select(0, 0).cpu(*ctx_)) {}
@@ -99,6 +79,11 @@ class EagerModel final : public Model {
   }
 
  private:
+  static tenon::Llama<float, Device> open(tenon::Context<Device>& ctx, const Source& source) {
+    if (!source.file) return tenon::load_model<tenon::Llama<float, Device>>(ctx, source.path);
+    return {ctx, source.config, tenon::read_llama2c_weights(*source.file)};
+  }
+
   std::unique_ptr<tenon::Context<Device>> ctx_;
   tenon::Llama<float, Device> model_;
   typename tenon::Llama<float, Device>::Cache cache_;

@@ -19,6 +19,7 @@
 #include <tenon/io/llama2c_graph.hpp>
 #include <tenon/io/llama2c_header.hpp>
 #include <tenon/io/load.hpp>
+#include <tenon/io/load_llama_graph.hpp>
 #include <tenon/io/model_config.hpp>
 #include <tenon/io/safetensors.hpp>
 #include <tenon/io/safetensors_header.hpp>

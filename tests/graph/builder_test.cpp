@@ -83,7 +83,7 @@ TEST_CASE("What a node refuses passes through, and leaves the graph as it was", 
   const Value y = b.input("y", DType::int64, {4, 6});
   CHECK_THROWS_MATCHES(matmul(x, x), tenon::ShapeError,
                        Message("MatMulNode: the second operand has shape [4, 6], which does not fit the first one's "
-                               "[4, 6]"));
+                               "[4, 6]: [m, n] times [n, k], [n] times [n, k], or [b, m, n] times [b, n, k]"));
   CHECK_THROWS_MATCHES(x + y, tenon::DTypeError,
                        Message("SumNode: the second operand is int64 [4, 6], but the first operand is float32 [4, 6]"));
   CHECK_THROWS_AS(x.slice(3, 3), tenon::ValueError);

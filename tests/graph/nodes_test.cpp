@@ -36,6 +36,9 @@ Graph with(NodeKind kind, const std::vector<TensorType>& operands, Numbers numbe
   return graph;
 }
 
+const std::string broadcast_rule = ": as many dimensions, each of them equal or 1";
+const std::string product_rule = ": [m, n] times [n, k], [n] times [n, k], or [b, m, n] times [b, n, k]";
+
 TensorType type_of(NodeKind kind, const std::vector<TensorType>& operands, Numbers numbers = {}, Program program = {}) {
   const Graph graph = with(kind, operands, std::move(numbers), std::move(program));
   return graph[static_cast<NodeId>(graph.size() - 1)].type;
@@ -112,9 +115,11 @@ TEST_CASE("Sums and products broadcast the second operand to the first", "[graph
     CHECK(type_of(kind, {i64({4}), i64({1})}) == i64({4}));
     CHECK(type_of(kind, {f32({2, 3, 4, 5}), f32({1, 3, 1, 5})}) == f32({2, 3, 4, 5}));
     CHECK(error_of<ShapeError>(kind, {f32({1, 3}), f32({2, 3})}) ==
-          name + ": the second operand has shape [2, 3], which is not broadcast to the first one's [1, 3]");
+          name + ": the second operand has shape [2, 3], which is not broadcast to the first one's [1, 3]" +
+              broadcast_rule);
     CHECK(error_of<ShapeError>(kind, {f32({2, 3}), f32({3})}) ==
-          name + ": the second operand has shape [3], which is not broadcast to the first one's [2, 3]");
+          name + ": the second operand has shape [3], which is not broadcast to the first one's [2, 3]" +
+              broadcast_rule);
     CHECK(error_of<DTypeError>(kind, {f32({2}), i64({2})}) ==
           name + ": the second operand is int64 [2], but the first operand is float32 [2]");
     CHECK(error_of<ValueError>(kind, {f32({2})}) == name + ": 1 operands, but it takes 2");
@@ -137,7 +142,8 @@ TEST_CASE("MatMulNode multiplies matrices, a row by a matrix, and batches", "[gr
   CHECK(type_of(kind, {f32({5, 2, 3}), f32({5, 3, 4})}) == f32({5, 2, 4}));
   const auto refused = [&](const Shape& a, const Shape& b) {
     CHECK(error_of<ShapeError>(kind, {f32(a), f32(b)}) == "MatMulNode: the second operand has shape " + shape_text(b) +
-                                                              ", which does not fit the first one's " + shape_text(a));
+                                                              ", which does not fit the first one's " + shape_text(a) +
+                                                              product_rule);
   };
   refused({2, 3}, {4, 3});
   refused({2, 3}, {3});
@@ -227,7 +233,8 @@ TEST_CASE("ComplexHadamardProductNode needs pairs in the last dimension", "[grap
         "imaginary part");
   CHECK(error_of<ShapeError>(kind, {f32({4, 2}), f32({3, 2})}) ==
         "ComplexHadamardProductNode: the second operand has shape [3, 2], which is not broadcast to the first one's "
-        "[4, 2]");
+        "[4, 2]" +
+            broadcast_rule);
   CHECK(error_of<DTypeError>(kind, {i64({2}), i64({2})}) ==
         "ComplexHadamardProductNode: the first operand is int64 [2], and it needs a floating-point type");
 }
@@ -275,7 +282,8 @@ TEST_CASE("PointwiseNode has the shape to which all operands are broadcast", "[g
   CHECK(type_of(kind, {i64({1}), i64({3})}, {}, sum) == i64({3}));
   CHECK(type_of(kind, {f32({3, 2}), f32({1, 2})}, {}, complex) == f32({3, 2}));
   CHECK(error_of<ShapeError>(kind, {f32({2}), f32({3})}, {}, sum) ==
-        "PointwiseNode: the second operand has shape [2], which is not broadcast to the first one's [3]");
+        "PointwiseNode: the second operand has shape [2], which is not broadcast to the first one's [3]" +
+            broadcast_rule);
   CHECK(error_of<ShapeError>(kind, {f32({2}), f32({1, 2})}, {}, sum) ==
         "PointwiseNode: an operand has shape [1, 2], which does not fit the first one's [2]");
   CHECK(error_of<DTypeError>(kind, {f32({2}), i64({2})}, {}, sum) ==
@@ -298,7 +306,8 @@ TEST_CASE("MatMulPointwiseNode has the type of the product", "[graph]") {
   const Program complex{{PointwiseCode::load, 0}, {PointwiseCode::load, 0}, {PointwiseCode::complex_hadamard_product}};
   CHECK(type_of(kind, {f32({2, 3}), f32({3, 4}), f32({1, 4})}, {}, bias) == f32({2, 4}));
   CHECK(error_of<ShapeError>(kind, {f32({2, 3}), f32({4, 3}), f32({1, 4})}, {}, bias) ==
-        "MatMulPointwiseNode: the second operand has shape [4, 3], which does not fit the first one's [2, 3]");
+        "MatMulPointwiseNode: the second operand has shape [4, 3], which does not fit the first one's [2, 3]" +
+            product_rule);
   CHECK(
       error_of<ShapeError>(kind, {f32({2, 3}), f32({3, 4}), f32({4})}, {}, bias).starts_with("MatMulPointwiseNode: "));
   CHECK(error_of<ValueError>(kind, {f32({2, 3})}, {}, bias) ==

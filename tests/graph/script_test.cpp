@@ -250,8 +250,9 @@ TEST_CASE("Bytes that are no text, and numbers without end, are refused where th
 
 TEST_CASE("What a node refuses keeps its class, and gets a place and the operands", "[graph]") {
   CHECK(error_of<tenon::ShapeError>(after_tensors("\n  $7 = MatMulNode($1, $3);")) ==
-        "s:8:3: $7 = MatMulNode: the second operand has shape [4, 6], which does not fit the first one's [4, 6]; "
-        "$1 is float32 [4, 6], $3 is float32 [4, 6]");
+        "s:8:3: $7 = MatMulNode: the second operand has shape [4, 6], which does not fit the first one's [4, 6]: "
+        "[m, n] times [n, k], [n] times [n, k], or [b, m, n] times [b, n, k]; $1 is float32 [4, 6], $3 is float32 [4, "
+        "6]");
   CHECK(error_of<tenon::DTypeError>(after_tensors("$7 = SumNode($1, $5);")) ==
         "s:7:1: $7 = SumNode: the second operand is float16 [4, 6], but the first operand is float32 [4, 6]; "
         "$1 is float32 [4, 6], $5 is float16 [4, 6]");

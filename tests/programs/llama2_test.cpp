@@ -2,12 +2,16 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+
+#include <tenon/text/llama2c_tokenizer.hpp>
 
 #include <programs/cuda.hpp>
 #include <programs/process.hpp>
@@ -42,6 +46,57 @@ void check_refused(const Finished& finished, int exit_code, const std::string& m
   CHECK(finished.errors.find(mentioned) != std::string::npos);
 }
 
+/// A tokenizer.json as Hugging Face writes it for LLaMA 2, with the pieces of a tokenizer.bin. A piece with a lower id, which
+/// there has the better score, is merged first.
+nlohmann::json tokenizer_json(const tenon::Llama2cTokenizer& tokenizer) {
+  using nlohmann::json;
+  const auto spelled = [&](std::int64_t id) {
+    const std::string piece(tokenizer.piece(id));
+    if (id < 3) return std::vector<std::string>{"<unk>", "<s>", "</s>"}[static_cast<std::size_t>(id)];
+    std::string result;
+    for (const char c : piece) result += c == ' ' ? "\u2581" : std::string(1, c);
+    return result;
+  };
+  json vocab = json::object();
+  json merges = json::array();
+  for (std::int64_t id = 0; id < tokenizer.vocab_size(); ++id) vocab[spelled(id)] = id;
+  for (std::int64_t id = 259; id < tokenizer.vocab_size(); ++id) {
+    const std::string piece = spelled(id);
+    for (std::size_t i = 1; i < piece.size(); ++i) {
+      if (vocab.contains(piece.substr(0, i)) && vocab.contains(piece.substr(i))) {
+        merges.push_back({piece.substr(0, i), piece.substr(i)});
+      }
+    }
+  }
+  json added = json::array();
+  for (std::int64_t id = 0; id < 3; ++id) {
+    added.push_back({{"id", id},
+                     {"content", spelled(id)},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", true}});
+  }
+  json result = json::parse(R"({"version": "1.0", "truncation": null, "padding": null,
+    "normalizer": {"type": "Sequence", "normalizers": [
+      {"type": "Prepend", "prepend": "\u2581"}, {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]},
+    "pre_tokenizer": null,
+    "post_processor": {"type": "TemplateProcessing",
+      "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+      "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+      "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}},
+    "decoder": {"type": "Sequence", "decoders": [
+      {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+      {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+    "model": {"type": "BPE", "dropout": null, "unk_token": "<unk>", "continuing_subword_prefix": null,
+      "end_of_word_suffix": null, "fuse_unk": true, "byte_fallback": true}})");
+  result["added_tokens"] = added;
+  result["model"]["vocab"] = vocab;
+  result["model"]["merges"] = merges;
+  return result;
+}
+
 }  // namespace
 
 TEST_CASE("llama2: greedy text is llama2.c's, with the graph and the decoder, from every kind of file", "[llama2]") {
@@ -53,6 +108,27 @@ TEST_CASE("llama2: greedy text is llama2.c's, with the graph and the decoder, fr
   CHECK(finished.exit_code == 0);
   CHECK(finished.output == golden("run_greedy_once_n256.txt"));
   CHECK(finished.errors.starts_with("achieved tok/s: "));
+}
+
+TEST_CASE("llama2: a folder of Hugging Face is read with its own tokenizer.json", "[llama2]") {
+  const std::vector<std::string> way = GENERATE(std::vector<std::string>{}, std::vector<std::string>{"--eager"});
+  const tenon_test::TemporaryFolder folder;
+  fs::copy(data / "stories260K-hf-f32", folder.path(), fs::copy_options::recursive);
+  const fs::path json = folder.path() / "tokenizer.json";
+  const auto write = [&](const nlohmann::json& text) { std::ofstream(json) << text.dump(); };
+  write(tokenizer_json(tenon::Llama2cTokenizer(data / "tok512.bin")));
+  std::vector<std::string> arguments = {folder.path().string(), "-t", "0", "-n", "256", "-i", "Once upon a time"};
+  arguments.insert(arguments.end(), way.begin(), way.end());
+  CHECK(llama2(arguments).output == golden("run_greedy_once_n256.txt"));
+
+  arguments[0] = (data / "stories260K.bin").string();
+  arguments.insert(arguments.end(), {"-z", json.string()});
+  CHECK(llama2(arguments).output == golden("run_greedy_once_n256.txt"));
+
+  auto changed = tokenizer_json(tenon::Llama2cTokenizer(data / "tok512.bin"));
+  changed["post_processor"] = nullptr;
+  write(changed);
+  check_refused(llama2({folder.path().string()}), 1, "puts no special token before a text");
 }
 
 TEST_CASE("llama2: a seed gives llama2.c's own text", "[llama2]") {

@@ -145,5 +145,11 @@ inline Value Value::replace_slice(Value rows, Value begin, Value end) const {
   return x.builder().apply(NodeKind::sliced_softmax, {x, prefix});
 }
 
+/// Softmax over whole rows.
+[[nodiscard]] inline Value softmax(Value x) {
+  const Shape shape = x.type().shape;
+  return sliced_softmax(x, shape.empty() ? 0 : shape.back());
+}
+
 }  // namespace graph
 TENON_NAMESPACE_END

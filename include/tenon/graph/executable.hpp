@@ -28,7 +28,7 @@ namespace graph {
 /// Tensors by name.
 using TensorMap = std::map<std::string, AnyTensor, std::less<>>;
 
-template <DeviceTag Device>
+template <DeviceTag Device = Cpu>
 struct CompileOptions {
   PassOptions passes{};
   /// Most bytes that the executable may allocate; 0 is no limit. Constants that are used where they are do not count.

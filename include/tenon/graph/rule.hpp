@@ -103,7 +103,8 @@ inline TensorType infer_broadcast(std::string_view node, const TensorType& a, co
   for (std::size_t i = 0; fits && i < a.rank(); ++i) fits = b.shape[i] == a.shape[i] || b.shape[i] == 1;
   if (!fits) {
     throw_operand_shape(node, "the second operand", b,
-                        "which is not broadcast to the first one's " + shape_text(a.shape));
+                        "which is not broadcast to the first one's " + shape_text(a.shape) +
+                            ": as many dimensions, each of them equal or 1");
   }
   return a;
 }

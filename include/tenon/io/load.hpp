@@ -8,9 +8,12 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <tenon/core/config.hpp>
+#include <tenon/core/error.hpp>
+#include <tenon/core/format.hpp>
 #include <tenon/io/checkpoint.hpp>
 #include <tenon/io/model_config.hpp>
 #include <tenon/models/decoder.hpp>
@@ -45,6 +48,31 @@ inline void touch_pages(const AnyTensor& tensor, std::int64_t done, std::int64_t
   }
 }
 
+/// The configuration of a folder, whose model_type must be the one given.
+inline ModelConfig read_config_of(const std::filesystem::path& folder, std::string_view model_type) {
+  ModelConfig config = read_model_config(folder / "config.json");
+  if (config.model_type == model_type) return config;
+  throw FormatError(quoted(folder / "config.json") + ": field 'model_type' is '" + config.model_type + "', expected '" +
+                    std::string(model_type) + "'");
+}
+
+/// What `body` returns. Errors that it throws about weights or configuration name the folder, too.
+template <class Body>
+auto naming(const std::filesystem::path& folder, Body&& body) {
+  const auto named = [&](const Error& error) { return quoted(folder) + ": " + error.what(); };
+  try {
+    return body();
+  } catch (const FormatError& error) {
+    throw FormatError(named(error));
+  } catch (const DTypeError& error) {
+    throw DTypeError(named(error));
+  } catch (const ShapeError& error) {
+    throw ShapeError(named(error));
+  } catch (const ValueError& error) {
+    throw ValueError(named(error));
+  }
+}
+
 }  // namespace detail
 
 /// All weights of a checkpoint by name, mapped, not copied.
@@ -71,23 +99,15 @@ inline WeightMap read_weights(const Checkpoint& checkpoint, const LoadOptions& o
 template <class Model>
 [[nodiscard]] Model load_model(Context<typename Model::device_type>& ctx, const std::filesystem::path& folder,
                                const LoadOptions& options = {}) {
-  ModelConfig config = read_model_config(folder / "config.json");
-  if (config.model_type != Model::model_type) {
-    throw FormatError("'" + (folder / "config.json").string() + "': field 'model_type' is '" + config.model_type +
-                      "', expected '" + std::string(Model::model_type) + "'");
-  }
+  ModelConfig config = detail::read_config_of(folder, Model::model_type);
   const Checkpoint checkpoint = open_checkpoint(folder);
-  try {
+  return detail::naming(folder, [&] {
     if constexpr (std::same_as<typename Model::device_type, Cpu>) {
       return Model(ctx, std::move(config), read_weights(checkpoint, options));
     } else {
       return Model(ctx, std::move(config), read_weights(checkpoint), options.progress);  // copying reads every page
     }
-  } catch (const FormatError& error) {
-    throw FormatError("'" + folder.string() + "': " + error.what());
-  } catch (const DTypeError& error) {
-    throw DTypeError("'" + folder.string() + "': " + error.what());
-  }
+  });
 }
 
 TENON_NAMESPACE_END

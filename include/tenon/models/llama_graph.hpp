@@ -34,7 +34,7 @@ inline void check_graph_config(const ModelConfig& config, std::int64_t capacity)
   const auto refuse = [](const std::string& what) { throw ValueError("llama graph: " + what); };
   if (config.rms_norm_eps != graph::rms_norm_epsilon) {
     refuse("rms_norm_eps is " + number_text(config.rms_norm_eps) + ", and RmsNormNode has " +
-           number_text(graph::rms_norm_epsilon));
+           number_text(graph::rms_norm_epsilon) + "; Llama<T, Device> takes any");
   }
   if (config.attention_bias || config.attention_output_bias || config.mlp_bias) refuse("a configuration with biases");
   if (config.sliding_window) refuse("a configuration with a sliding window");
@@ -178,7 +178,10 @@ class LlamaGraphDecoder {
   /// Reads a token behind those before it. Returns the logits of what follows it, valid until the next call. Throws IndexError
   /// for an id outside the vocabulary and ValueError where the capacity is used up; nothing has changed then.
   std::span<const float> forward(Context<Device>& ctx, std::int64_t id) {
-    detail::check_index("llama graph", "ids", length_, id, config_.vocab_size);
+    if (id < 0 || id >= config_.vocab_size) {
+      throw IndexError("llama graph: id " + std::to_string(id) + " is not in [0, " +
+                       std::to_string(config_.vocab_size) + ")");
+    }
     if (length_ == capacity_) {
       throw ValueError("llama graph: position " + std::to_string(length_) + " is beyond the capacity of " +
                        std::to_string(capacity_));

@@ -127,7 +127,7 @@ class Llama2cTokenizer {
 
 inline Llama2cTokenizer::Llama2cTokenizer(const FileMap& file, std::int64_t vocab_size) {
   const auto fail = [&](const std::string& what) {
-    throw FormatError(detail::quoted(file.path()) + " is not a valid llama2.c tokenizer: " + what);
+    throw FormatError(detail::quoted(file.path()) + " is not a llama2.c tokenizer for this model: " + what);
   };
   const std::span<const std::byte> bytes = file.bytes();
   std::size_t at = 0;
@@ -147,7 +147,7 @@ inline Llama2cTokenizer::Llama2cTokenizer(const FileMap& file, std::int64_t voca
   while (at < bytes.size()) {
     const std::string token = "token " + std::to_string(pieces.size());
     if (vocab_size > 0 && static_cast<std::int64_t>(pieces.size()) == vocab_size) {
-      fail("it goes on behind the " + std::to_string(vocab_size) + " tokens of the model");
+      fail("it has more than the " + std::to_string(vocab_size) + " tokens of the model; it may be another model's");
     }
     const auto score = read(float{}, "the score of " + token);
     if (!std::isfinite(score)) fail(token + " has a score that is not finite");
@@ -166,7 +166,8 @@ inline Llama2cTokenizer::Llama2cTokenizer(const FileMap& file, std::int64_t voca
   }
   const auto count = static_cast<std::int64_t>(pieces.size());
   if (vocab_size > 0 && count != vocab_size) {
-    fail("it has " + std::to_string(count) + " tokens, and the model has " + std::to_string(vocab_size));
+    fail("it has " + std::to_string(count) + " tokens, and the model has " + std::to_string(vocab_size) +
+         "; it may be another model's");
   }
   if (count < smallest_vocabulary) {
     fail("it has " + std::to_string(count) + " tokens, and the bytes alone need " +

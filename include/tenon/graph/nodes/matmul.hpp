@@ -17,7 +17,9 @@ inline TensorType infer_product(std::string_view name, const TensorType& a, cons
   const std::size_t rank = a.rank() == 1 ? 2 : a.rank();
   const bool fits = b.rank() == rank && b.shape[rank - 2] == a.shape.back() && (rank < 3 || b.shape[0] == a.shape[0]);
   if (!fits) {
-    throw_operand_shape(name, "the second operand", b, "which does not fit the first one's " + shape_text(a.shape));
+    throw_operand_shape(name, "the second operand", b,
+                        "which does not fit the first one's " + shape_text(a.shape) +
+                            ": [m, n] times [n, k], [n] times [n, k], or [b, m, n] times [b, n, k]");
   }
   TensorType result = a;
   result.shape.back() = b.shape.back();

@@ -1,8 +1,11 @@
 // Memory plans: no two tensors in use at the same time share a byte, and little more is taken than that needs.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -89,7 +92,84 @@ tenon::ModelConfig llama(std::int64_t hidden, std::int64_t intermediate, std::in
   return config;
 }
 
+/// Offsets by looking at every slot that was placed before: the smallest gap that is large enough, the first of equal ones.
+std::vector<std::size_t> offsets_by_scan(const std::vector<Slot>& slots, const std::vector<std::size_t>& order,
+                                         std::size_t start) {
+  std::vector<std::size_t> offsets(slots.size());
+  std::vector<std::size_t> placed;
+  for (const std::size_t i : order) {
+    std::vector<std::size_t> taken;  // those that are in use at the same time, by offset
+    for (const std::size_t k : placed) {
+      if (slots[k].first <= slots[i].last && slots[i].first <= slots[k].last) taken.push_back(k);
+    }
+    std::sort(taken.begin(), taken.end(), [&](std::size_t a, std::size_t b) { return offsets[a] < offsets[b]; });
+    std::size_t free = start;
+    std::size_t best = 0;
+    std::size_t best_gap = SIZE_MAX;
+    for (const std::size_t k : taken) {
+      const std::size_t gap = offsets[k] > free ? offsets[k] - free : 0;
+      if (gap >= slots[i].bytes && gap < best_gap) {
+        best = free;
+        best_gap = gap;
+      }
+      free = std::max(free, offsets[k] + slots[k].bytes);
+    }
+    offsets[i] = best_gap == SIZE_MAX ? free : best;
+    placed.push_back(i);
+  }
+  return offsets;
+}
+
 }  // namespace
+
+TEST_CASE("plan: every slot gets the smallest gap, as a scan of all slots finds it", "[graph]") {
+  std::mt19937 random(5);
+  std::size_t gaps = 0;  // slots that are not on top of those in use
+  for (int round = 0; round < 400; ++round) {
+    const auto turns = static_cast<NodeId>(1 + random() % 60);
+    const auto longest = static_cast<NodeId>(1 + random() % turns);
+    const std::size_t sizes = 1 + random() % 6;
+    const std::size_t start = 256 * (random() % 3);
+    std::vector<Slot> slots(random() % 80);
+    for (Slot& slot : slots) {
+      slot.bytes = 256 * (1 + random() % sizes);
+      slot.first = static_cast<NodeId>(random() % turns);
+      slot.last = std::min(slot.first + static_cast<NodeId>(random() % longest), turns);
+      if (random() % 16 == 0) slot = {0, 0, slot.bytes, 0, turns};
+    }
+    std::vector<std::size_t> order(slots.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), random);
+    const std::vector<std::size_t> expected = offsets_by_scan(slots, order, start);
+    const std::size_t bytes = detail::place_slots(slots, order, start, turns);
+    std::size_t end = start;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      CAPTURE(round, i, slots[i].first, slots[i].last, slots[i].bytes);
+      REQUIRE(slots[i].offset == expected[i]);
+      end = std::max(end, slots[i].offset + slots[i].bytes);
+    }
+    REQUIRE(bytes == end);
+    for (const std::size_t i : order) gaps += slots[i].offset + slots[i].bytes < bytes ? 1 : 0;
+  }
+  CHECK(gaps > 1000);
+}
+
+TEST_CASE("plan: neither long chains nor many tensors at once take quadratic time", "[graph]") {
+  // A look at every pair would take minutes.
+  constexpr NodeId count = 500'000;
+  std::vector<Slot> chain;  // each is read by the next
+  std::vector<Slot> wide;   // all are read at the end, in reverse
+  for (NodeId i = 0; i < count; ++i) {
+    chain.push_back({i, 0, 256 * (1 + std::size_t{i} % 3), i, i + 1});
+    wide.push_back({i, 0, 256, i, 2 * count - i});
+  }
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(detail::place_slots(chain, order, 0, count) <= 256 * 8);
+  CHECK(detail::place_slots(wide, order, 0, 2 * count) == std::size_t{256} * count);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(30));
+}
 
 TEST_CASE("plan: slots of random graphs do not overlap while both are in use", "[graph]") {
   std::size_t reused = 0;

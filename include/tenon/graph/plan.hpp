@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -61,9 +62,108 @@ inline std::size_t live_bytes(const std::vector<Slot>& slots, std::size_t nodes)
   return most;
 }
 
+/// Bytes `begin` up to `end` of the arena.
+struct ByteRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+/// Ranges in order, none of which touches another.
+using ByteRanges = std::vector<ByteRange>;
+
+inline void add_range(ByteRanges& ranges, ByteRange range) {
+  auto first = std::lower_bound(ranges.begin(), ranges.end(), range.begin,
+                                [](const ByteRange& other, std::size_t begin) { return other.end < begin; });
+  if (first == ranges.end() || range.end < first->begin) {
+    ranges.insert(first, range);
+    return;
+  }
+  auto last = first;  // behind those that touch it
+  for (; last != ranges.end() && last->begin <= range.end; ++last) range.end = std::max(range.end, last->end);
+  first->begin = std::min(first->begin, range.begin);
+  first->end = range.end;
+  ranges.erase(first + 1, last);
+}
+
+/// The bytes that are in use at some turn of a lifetime. A binary tree over the turns: `whole_` are the bytes of slots in use
+/// at all turns of a part, unless that is said of a part around it, and `some_` are those in use at some turn of it, unless at
+/// all turns of a part around it. A lifetime is made of few parts, and slots next to each other are one range, so that dead
+/// slots cost nothing and those in use together little.
+class BytesInUse {
+ public:
+  explicit BytesInUse(std::size_t turns) : turns_(std::bit_ceil(turns)), whole_(turns_), some_(2 * turns_) {}
+
+  void add(NodeId first, NodeId last, ByteRange range) {
+    for_each_part(
+        first, last,
+        [&](std::size_t part) {
+          if (part < turns_) add_range(whole_[part], range);
+          add_range(some_[part], range);
+        },
+        [&](std::size_t part) { add_range(some_[part], range); });
+  }
+
+  /// Valid until the next call.
+  [[nodiscard]] const ByteRanges& during(NodeId first, NodeId last) {
+    found_.clear();
+    for_each_part(
+        first, last, [&](std::size_t part) { join(some_[part]); },
+        [&](std::size_t part) {
+          if (part < turns_) join(whole_[part]);
+        });
+    return found_;
+  }
+
+ private:
+  /// `inside` for parts that together are the lifetime, `around` for those that hold its first or last turn. Part 1 is
+  /// everything, 2 i and 2 i + 1 are the halves of i, and turns_ + t is turn t.
+  template <class Inside, class Around>
+  void for_each_part(NodeId first, NodeId last, const Inside& inside, const Around& around) const {
+    for (std::size_t a = turns_ + first, b = turns_ + last + 1; a < b; a /= 2, b /= 2) {
+      if (a % 2 != 0) inside(a++);
+      if (b % 2 != 0) inside(--b);
+    }
+    for (std::size_t a = turns_ + first, b = turns_ + last; a > 0; a /= 2, b /= 2) {
+      around(a);
+      if (a != b) around(b);
+    }
+  }
+
+  void join(const ByteRanges& ranges) {
+    if (ranges.empty()) return;
+    if (found_.empty()) {
+      found_ = ranges;
+      return;
+    }
+    joined_.clear();
+    auto other = ranges.begin();
+    const auto append = [&](const ByteRange& range) {
+      if (joined_.empty() || joined_.back().end < range.begin) {
+        joined_.push_back(range);
+      } else {
+        joined_.back().end = std::max(joined_.back().end, range.end);
+      }
+    };
+    for (const ByteRange& range : found_) {
+      for (; other != ranges.end() && other->begin < range.begin; ++other) append(*other);
+      append(range);
+    }
+    for (; other != ranges.end(); ++other) append(*other);
+    found_.swap(joined_);
+  }
+
+  std::size_t turns_;
+  std::vector<ByteRanges> whole_;
+  std::vector<ByteRanges> some_;
+  ByteRanges found_;
+  ByteRanges joined_;
+};
+
 /// Gives each slot, in this order, the smallest gap between those that are in use at the same time. Returns the bytes.
-inline std::size_t place_slots(std::vector<Slot>& slots, const std::vector<std::size_t>& order, std::size_t start) {
-  std::vector<std::size_t> placed;  // by offset
+/// There are `nodes` turns, and one behind them.
+inline std::size_t place_slots(std::vector<Slot>& slots, const std::vector<std::size_t>& order, std::size_t start,
+                               std::size_t nodes) {
+  BytesInUse in_use(nodes + 1);
   std::size_t bytes = start;
   for (const std::size_t i : order) {
     Slot& slot = slots[i];
@@ -71,24 +171,18 @@ inline std::size_t place_slots(std::vector<Slot>& slots, const std::vector<std::
     std::size_t best = 0;
     std::size_t best_gap = 0;
     bool found = false;
-    for (const std::size_t k : placed) {
-      const Slot& other = slots[k];
-      if (other.last < slot.first || slot.last < other.first) continue;
-      if (other.offset > free) {
-        const std::size_t gap = other.offset - free;
-        if (gap >= slot.bytes && (!found || gap < best_gap)) {
-          best = free;
-          best_gap = gap;
-          found = true;
-        }
+    for (const ByteRange& other : in_use.during(slot.first, slot.last)) {
+      const std::size_t gap = other.begin - free;
+      if (gap >= slot.bytes && (!found || gap < best_gap)) {
+        best = free;
+        best_gap = gap;
+        found = true;
       }
-      free = std::max(free, other.offset + other.bytes);
+      free = other.end;
     }
     slot.offset = found ? best : free;
     bytes = std::max(bytes, slot.offset + slot.bytes);
-    const auto after = std::upper_bound(placed.begin(), placed.end(), slot.offset,
-                                        [&](std::size_t offset, std::size_t k) { return offset < slots[k].offset; });
-    placed.insert(after, i);
+    in_use.add(slot.first, slot.last, {slot.offset, slot.offset + slot.bytes});
   }
   return bytes;
 }
@@ -148,10 +242,10 @@ inline std::size_t place_slots(std::vector<Slot>& slots, const std::vector<std::
   std::vector<std::size_t> by_size = reused;
   std::stable_sort(by_size.begin(), by_size.end(),
                    [&](std::size_t a, std::size_t b) { return plan.slots[a].bytes > plan.slots[b].bytes; });
-  plan.bytes = detail::place_slots(plan.slots, by_size, persistent);
+  plan.bytes = detail::place_slots(plan.slots, by_size, persistent, graph.size());
   if (plan.bytes > plan.lower_bound) {
     std::vector<Slot> other = plan.slots;
-    const std::size_t bytes = detail::place_slots(other, reused, persistent);
+    const std::size_t bytes = detail::place_slots(other, reused, persistent, graph.size());
     if (bytes < plan.bytes) {
       plan.slots = std::move(other);
       plan.bytes = bytes;

@@ -331,6 +331,44 @@ TEST_CASE("Nodes refer to nodes before them and carry nothing that they do not u
   CHECK(graph.size() == 1);
 }
 
+TEST_CASE("A graph that was moved from is empty and can be used again", "[graph]") {
+  const auto make = [] {
+    Graph graph;
+    graph.add({.kind = NodeKind::input_tensor, .type = f32({1}), .name = "x"});
+    graph.set_result(graph.add({.kind = NodeKind::relu, .operands = {0}}));
+    return graph;
+  };
+  const auto check_empty = [](Graph& graph) {
+    CHECK(graph.empty());
+    CHECK(graph.roots().empty());
+    CHECK_FALSE(graph.has_result());
+    CHECK_THROWS_AS(graph.result(), ValueError);
+    CHECK(graph.find("x") == nullptr);
+    CHECK(graph == Graph());
+    CHECK(graph.add({.kind = NodeKind::input_tensor, .type = f32({1}), .name = "x"}) == 0);
+    CHECK(graph.add({.kind = NodeKind::silu, .operands = {0}}) == 1);
+    CHECK_FALSE(graph.has_result());
+  };
+  Graph source = make();
+  Graph target(std::move(source));
+  CHECK(target == make());
+  CHECK(target.result() == 1);
+  check_empty(source);  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
+
+  Graph other = make();
+  target.add({.kind = NodeKind::relu, .operands = {1}});
+  target = std::move(other);
+  CHECK(target == make());
+  check_empty(other);  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
+
+  Graph& same = target;
+  target = std::move(same);
+  CHECK(target == make());
+  other = target;
+  CHECK(other == make());
+  CHECK(target == make());
+}
+
 TEST_CASE("A chain of 10,000 nodes is added", "[graph]") {
   Graph graph;
   NodeId x = graph.add({.kind = NodeKind::buffer_tensor, .type = f32({2, 3}), .name = "x"});

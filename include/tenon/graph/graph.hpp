@@ -24,6 +24,16 @@ namespace graph {
 /// Order matters where ReplaceSliceNode writes: nodes after it see the new rows through every name of that memory.
 class Graph {
  public:
+  Graph() = default;
+  Graph(const Graph&) = default;
+  /// `other` is empty afterwards, without a result.
+  Graph(Graph&& other) noexcept { swap(other); }
+  Graph& operator=(Graph other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Graph() = default;
+
   /// Adds a node whose `type` is inferred, except for the three named tensors. Throws ShapeError, DTypeError or ValueError
   /// that names the node and both types; the graph is then as it was.
   NodeId add(Node node);
@@ -61,6 +71,14 @@ class Graph {
   }
 
  private:
+  void swap(Graph& other) noexcept {
+    nodes_.swap(other.nodes_);
+    roots_.swap(other.roots_);
+    names_.swap(other.names_);
+    std::swap(result_, other.result_);
+    std::swap(has_result_, other.has_result_);
+  }
+
   std::vector<Node> nodes_;
   std::vector<NodeId> roots_;
   std::map<std::string, NodeId, std::less<>> names_;

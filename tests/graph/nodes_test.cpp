@@ -82,6 +82,26 @@ TEST_CASE("The table of nodes has each kind under its own name", "[graph]") {
   CHECK(find_node_kind("") == std::nullopt);
 }
 
+TEST_CASE("Values that are no kind, no code and no dtype are refused", "[graph]") {
+  for (const std::size_t value : {node_kinds, std::size_t{99}, std::size_t{255}}) {
+    const auto kind = static_cast<NodeKind>(value);
+    const std::string message = "graph: NodeKind has no value " + std::to_string(value);
+    CHECK_THROWS_MATCHES(rule_of(kind), ValueError, Catch::Matchers::Message(message));
+    CHECK(error_of<ValueError>(kind, {f32({2})}) == message);
+  }
+  for (const int value : {6, 77, 255}) {
+    const auto code = static_cast<PointwiseCode>(value);
+    const std::string message = "pointwise: step 1 has the code " + std::to_string(value) + ", which is none";
+    CHECK_THROWS_MATCHES(tenon::PointwiseProgram(Program{{PointwiseCode::load, 0}, {code, 0}}), ValueError,
+                         Catch::Matchers::Message(message));
+    CHECK(error_of<ValueError>(NodeKind::pointwise, {f32({2})}, {}, {{PointwiseCode::load, 0}, {code, 0}}) == message);
+    CHECK(error_of<ValueError>(NodeKind::matmul_pointwise, {f32({2, 3}), f32({3, 2})}, {},
+                               {{PointwiseCode::load, 0}, {code, 0}}) == message);
+  }
+  CHECK(tensor_error<DTypeError>("x", {static_cast<DType>(99), {1}}) ==
+        "InputTensor 'x': unknown is no type of a graph, which are float32, float16, bfloat16 and int64");
+}
+
 TEST_CASE("Named tensors have 1 to 4 dimensions, four types, and a name of their own", "[graph]") {
   CHECK(tensor_error<ValueError>("x", f32({1, 2, 3, 4})) == "no error");
   CHECK(tensor_error<ValueError>("", f32({1})) == "InputTensor: '' is no name for a tensor");

@@ -4,10 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include <tenon/core/config.hpp>
+#include <tenon/core/error.hpp>
 #include <tenon/graph/nodes/complex_hadamard_product.hpp>
 #include <tenon/graph/nodes/fused.hpp>
 #include <tenon/graph/nodes/hadamard_product.hpp>
@@ -48,7 +50,12 @@ inline constexpr std::array<NodeRule, node_kinds> node_rules{
     detail::matmul_pointwise_rule,
 };
 
-[[nodiscard]] constexpr const NodeRule& rule_of(NodeKind kind) { return node_rules[static_cast<std::size_t>(kind)]; }
+/// Throws ValueError for a value that is none of NodeKind's.
+[[nodiscard]] constexpr const NodeRule& rule_of(NodeKind kind) {
+  const auto i = static_cast<std::size_t>(kind);
+  if (i >= node_kinds) throw ValueError("graph: NodeKind has no value " + std::to_string(i));
+  return node_rules[i];
+}
 
 /// By the name that scripts use; nothing where there is none.
 [[nodiscard]] constexpr std::optional<NodeKind> find_node_kind(std::string_view name) {

@@ -35,8 +35,8 @@ class PointwiseProgram {
   static constexpr int max_operands = 8;
   static constexpr int max_depth = 4;  ///< of the stack, for which GPU kernels keep room
 
-  /// Throws ValueError where the program is too long, needs an operand or depth beyond the limits, or does not leave
-  /// exactly one value.
+  /// Throws ValueError where the program is too long, has a code that is none, needs an operand or depth beyond the limits,
+  /// or does not leave exactly one value.
   explicit PointwiseProgram(std::span<const PointwiseStep> steps);
 
   [[nodiscard]] TENON_HD int size() const noexcept { return size_; }
@@ -83,6 +83,9 @@ inline PointwiseProgram::PointwiseProgram(std::span<const PointwiseStep> steps) 
       case PointwiseCode::silu:
         if (top < 1) throw ValueError("pointwise: step " + std::to_string(size_ - 1) + " needs a value");
         break;
+      default:
+        throw ValueError("pointwise: step " + std::to_string(size_ - 1) + " has the code " +
+                         std::to_string(static_cast<int>(step.code)) + ", which is none");
     }
   }
   if (top != 1) throw ValueError("pointwise: the program leaves " + std::to_string(top) + " values instead of one");

@@ -125,6 +125,31 @@ TEST_CASE("Named tensors have 1 to 4 dimensions, four types, and a name of their
   CHECK(graph.size() == 1);
 }
 
+TEST_CASE("Messages hold the beginning of a long name", "[graph]") {
+  const std::string forty = "n123456789n123456789n123456789n123456789";
+  const std::string longest(std::size_t{1} << 20, 'n');
+  const std::string cut = "'" + longest.substr(0, 40) + "…'";
+  CHECK(tensor_error<ShapeError>(forty, f32({})) ==
+        "InputTensor '" + forty + "': shape [] has 0 dimensions, not 1 to 4");
+  CHECK(tensor_error<ShapeError>(longest, f32({})) == "InputTensor " + cut + ": shape [] has 0 dimensions, not 1 to 4");
+  CHECK(tensor_error<DTypeError>(longest, {DType::int8, {1}}).starts_with("InputTensor " + cut + ": int8 is no type"));
+  CHECK(tensor_error<ValueError>("1" + longest, f32({1})) ==
+        "InputTensor: '1" + longest.substr(0, 39) + "…' is no name for a tensor");
+  // The two bytes of "é" are the 40th and the 41st.
+  CHECK(tensor_error<ValueError>(forty.substr(1) + "é" + longest, f32({1})) ==
+        "InputTensor: '" + forty.substr(1) + "…' is no name for a tensor");
+  CHECK(tensor_error<ValueError>(std::string(1000, '\x80'), f32({1})) == "InputTensor: '…' is no name for a tensor");
+
+  Graph graph;
+  const NodeId w = graph.add({.kind = NodeKind::constant_tensor, .type = f32({4}), .name = longest});
+  const NodeId n = graph.add({.kind = NodeKind::input_tensor, .type = i64({1}), .name = "n"});
+  CHECK_THROWS_MATCHES(graph.add({.kind = NodeKind::buffer_tensor, .type = f32({1}), .name = longest}), ValueError,
+                       Catch::Matchers::Message("BufferTensor: there is a tensor " + cut + " already"));
+  CHECK_THROWS_MATCHES(graph.add({.kind = NodeKind::replace_slice, .operands = {w, w, n, n}}), ValueError,
+                       Catch::Matchers::Message("ReplaceSliceNode: the first operand is ConstantTensor " + cut +
+                                                ", or a part of it, and constants are not written"));
+}
+
 TEST_CASE("Sums and products broadcast the second operand to the first", "[graph]") {
   for (const NodeKind kind : {NodeKind::sum, NodeKind::hadamard_product}) {
     const std::string name(rule_of(kind).name);

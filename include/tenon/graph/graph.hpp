@@ -100,6 +100,14 @@ inline bool is_tensor_name(std::string_view name) {
   return true;
 }
 
+/// A name for a message: in quotes, cut where it is long, but not inside of a UTF-8 character.
+inline std::string name_text(std::string_view name) {
+  std::size_t most = 40;
+  if (name.size() <= most) return "'" + std::string(name) + "'";
+  while (most > 0 && (static_cast<unsigned char>(name[most]) & 0xc0u) == 0x80u) --most;
+  return "'" + std::string(name.substr(0, most)) + "…'";
+}
+
 inline void check_numbers(const Node& node, const NodeRule& rule) {
   const std::size_t count = node.numbers.size();
   const bool fits = rule.numbers == NumbersForm::list           ? count >= 1
@@ -132,15 +140,17 @@ inline NodeId Graph::add(Node node) {
   if (node.kind == NodeKind::replace_slice) {
     const NodeId root = roots_[node.operands[0]];
     if (nodes_[root].kind == NodeKind::constant_tensor) {
-      throw ValueError(name + ": the first operand is ConstantTensor '" + nodes_[root].name +
-                       "', or a part of it, and constants are not written");
+      throw ValueError(name + ": the first operand is ConstantTensor " + detail::name_text(nodes_[root].name) +
+                       ", or a part of it, and constants are not written");
     }
   }
   const bool named = is_named_tensor(node.kind);
   if (named) {
-    if (!detail::is_tensor_name(node.name)) throw ValueError(name + ": '" + node.name + "' is no name for a tensor");
-    if (names_.contains(node.name)) throw ValueError(name + ": there is a tensor '" + node.name + "' already");
-    detail::check_type(name + " '" + node.name + "'", node.type);
+    if (!detail::is_tensor_name(node.name))
+      throw ValueError(name + ": " + detail::name_text(node.name) + " is no name for a tensor");
+    if (names_.contains(node.name))
+      throw ValueError(name + ": there is a tensor " + detail::name_text(node.name) + " already");
+    detail::check_type(name + " " + detail::name_text(node.name), node.type);
   } else if (!node.name.empty()) {
     throw ValueError(name + ": only tensors have a name");
   }

@@ -278,6 +278,20 @@ TEST_CASE("llama2c tokenizer: hostile files are refused", "[llama2c]") {
     CHECK_THAT(refusal(file_text(vocabulary({{"a", score}}))), ContainsSubstring("token 259 has a score"));
   }
   CHECK_THAT(refusal(file_text(vocabulary({{std::string("a\0b", 3), 0.0f}}))), ContainsSubstring("zero byte"));
+  CHECK(refusal(file_text(vocabulary())).empty());
+  for (const std::size_t id : {std::size_t{3}, std::size_t{13}, std::size_t{258}}) {
+    const std::string byte = vocabulary()[id].first;
+    std::string lower = byte;  // how no file spells it
+    for (char& c : lower) c = c == 'A' ? 'a' : c == 'F' ? 'f' : c;
+    for (const std::string& other : {std::string("a"), std::string("<0x20>"), byte + "-", byte.substr(0, 5), lower}) {
+      if (other == byte) continue;
+      auto entries = vocabulary({{byte, -1.0f}});
+      entries[id].first = other;
+      CAPTURE(id, other);
+      CHECK_THAT(refusal(file_text(entries)),
+                 ContainsSubstring("token " + std::to_string(id) + " is not the byte " + byte));
+    }
+  }
   CHECK_THROWS_AS(Llama2cTokenizer(data / "tok512.bin", -1), tenon::ValueError);
   CHECK_THROWS_AS(Llama2cTokenizer(data / "nothing.bin"), tenon::FileError);
 }

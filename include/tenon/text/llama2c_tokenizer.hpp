@@ -23,9 +23,9 @@
 
 TENON_NAMESPACE_BEGIN
 
-/// A vocabulary of llama2.c. Ids 0, 1 and 2 are <unk>, <s> and </s>, ids 3 to 258 are the bytes, the rest are pieces of text
-/// with a score each; of pieces with the same text, text is encoded to the first. Copies share their data, which never
-/// changes after construction: any number of threads may use it.
+/// A vocabulary of llama2.c. Ids 0, 1 and 2 are <unk>, <s> and </s>, ids 3 to 258 are the bytes "<0x00>" to "<0xFF>", the
+/// rest are pieces of text with a score each; of pieces with the same text, text is encoded to the first. Copies share their
+/// data, which never changes after construction: any number of threads may use it.
 class Llama2cTokenizer {
  public:
   static constexpr std::int64_t bos_id = 1;
@@ -33,7 +33,7 @@ class Llama2cTokenizer {
 
   /// Reads a file: int32 max_token_length, then for every token its float32 score, its int32 length and its bytes. The file
   /// does not say how many there are: `vocab_size` is the model's, or 0 to take all. Throws FileError if it cannot be read,
-  /// and FormatError that names the token if it is malformed or has another number of tokens.
+  /// and FormatError that names the token if it is malformed, has another number of tokens, or lacks the bytes.
   explicit Llama2cTokenizer(const std::filesystem::path& path, std::int64_t vocab_size = 0)
       : Llama2cTokenizer(FileMap::open(path), vocab_size) {}
 
@@ -119,6 +119,12 @@ class Llama2cTokenizer {
     return high < 0 || low < 0 ? high : high * 16 + low;
   }
 
+  /// How a file spells a byte: "<0x0A>".
+  static std::string byte_piece(unsigned byte) {
+    constexpr std::string_view digits = "0123456789ABCDEF";
+    return std::string("<0x") + digits[byte >> 4] + digits[byte & 0xFu] + '>';
+  }
+
   [[nodiscard]] std::vector<std::uint32_t> first_symbols(std::string_view text, bool add_bos) const;
   void merge(std::vector<std::uint32_t>& symbols) const;
 
@@ -172,6 +178,10 @@ inline Llama2cTokenizer::Llama2cTokenizer(const FileMap& file, std::int64_t voca
   if (count < smallest_vocabulary) {
     fail("it has " + std::to_string(count) + " tokens, and the bytes alone need " +
          std::to_string(smallest_vocabulary));
+  }
+  for (std::int64_t id = first_byte_id; id < smallest_vocabulary; ++id) {
+    const std::string byte = byte_piece(static_cast<unsigned>(id - first_byte_id));
+    if (pieces[static_cast<std::size_t>(id)] != byte) fail("token " + std::to_string(id) + " is not the byte " + byte);
   }
   data->table.reserve(pieces.size(), pieces.size(), bytes.size());
   for (std::uint32_t id = 0; id < pieces.size(); ++id) {

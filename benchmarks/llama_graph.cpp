@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
       ->type_name("N")
       ->transform(program::count_within(1, tenon::Context<tenon::Cpu>::max_threads));
   app.add_cudnn(options.cudnn, options.device);
-  app.add_flag("--unfused", options.unfused, "Without the passes that fuse nodes");
+  app.add_switch("--unfused", options.unfused, "Without the passes that fuse nodes");
   if (const auto exit_code = app.read(argc, argv)) return *exit_code;
   return program::run("llama_graph", [&] {
 #ifdef TENON_PROGRAM_CUDA

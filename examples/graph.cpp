@@ -76,10 +76,10 @@ int main(int argc, char** argv) {
   program::CommandLine app(description, "graph");
   app.footer(details);
   app.add_option("SCRIPT", options.script, "File with the graph, a statement for each node (.tg)")->required();
-  app.add_flag("--print", options.print, "Print the graph that was read");
-  app.add_flag("--passes", options.passes, "Print the graph after each pass");
-  app.add_flag("--plan", options.plan, "Print the plan of the memory");
-  app.add_flag("--dot", options.dot, "Print the compiled graph for Graphviz, and nothing else");
+  app.add_switch("--print", options.print, "Print the graph that was read");
+  app.add_switch("--passes", options.passes, "Print the graph after each pass");
+  app.add_switch("--plan", options.plan, "Print the plan of the memory");
+  app.add_switch("--dot", options.dot, "Print the compiled graph for Graphviz, and nothing else");
   app.add_option("--time", options.time, "Evaluate N times more and print how long that took")
       ->type_name("N")
       ->transform(program::count_within<std::int64_t>(1, 1'000'000));

@@ -23,6 +23,23 @@ constexpr const char* description =
     R"(Continues a text with a LLaMA 2 checkpoint: a file of llama2.c (version 0, 1 or 2) or a folder of Hugging Face. The
 text goes to standard output, the speed to standard error.)";
 
+/// A seed, or a negative number, which counts down from 2^64 as it does in llama2.c.
+CLI::Validator seed_number() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        std::int64_t negative = 0;
+        std::uint64_t seed = 0;
+        if (program::read_number(text, negative) && negative < 0) {
+          seed = static_cast<std::uint64_t>(negative);
+        } else if (!program::read_number(text, seed)) {
+          return program::in_quotes(text) + " is not a whole number of 64 bits";
+        }
+        text = std::to_string(seed);
+        return {};
+      },
+      "");
+}
+
 /// Tokens that were read, and the seconds after the first, which llama2.c does not count either.
 struct Speed {
   std::int64_t tokens = 0;
@@ -71,9 +88,7 @@ int main(int argc, char** argv) {
   app.add_option("-p", sampling.topp, "Top-p, from 0 to 1; 0 and 1 turn it off (0.9)")
       ->type_name("P")
       ->check(program::number_within(0, 1, "a number between 0 and 1"));
-  app.add_option("-s", sampling.seed, "Seed; default: the time")
-      ->type_name("SEED")
-      ->transform(program::count_within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()));
+  app.add_option("-s", sampling.seed, "Seed; default: the time")->type_name("SEED")->transform(seed_number());
   app.add_option("-n", options.steps, "Positions; 0, or more than the model was trained on: that many (256)")
       ->type_name("N")
       ->transform(program::count_within(std::int64_t{0}, std::int64_t{1} << 30));
@@ -84,7 +99,7 @@ int main(int argc, char** argv) {
       ->type_name("FILE");
   app.add_device(options.device);
   app.add_cudnn(options.cudnn, options.device);
-  app.add_flag("--eager", options.eager, "Use the decoder class instead of the graph");
+  app.add_switch("--eager", options.eager, "Use the decoder class instead of the graph");
   app.add_threads(options.threads);
   app.require(
       [&] { return std::string(options.cudnn && options.eager ? "--cudnn is for the graph, not for --eager" : ""); });

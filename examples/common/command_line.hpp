@@ -74,6 +74,10 @@ class CommandLine : public CLI::App {
     set_version_flag("--version", version_text(name), "Print the version and exit");
   }
 
+  /// A flag that takes no value.
+  void add_switch(const std::string& name, bool& value, const std::string& help) {
+    add_flag(name, value, help)->disable_flag_override();
+  }
   void add_device(Device& device) {
     add_option("--device", device_, device_help)->type_name("NAME");
     require([this, &device] { return read_device(device_, device); });
@@ -85,7 +89,7 @@ class CommandLine : public CLI::App {
   }
   /// After add_device.
   void add_cudnn(bool& cudnn, const Device& device) {
-    add_flag(
+    add_switch(
         "--cudnn", cudnn,
         has_cudnn ? "Run parts of the graph with cuDNN" : "Run parts of the graph with cuDNN; this build has none");
     require([&cudnn, &device]() -> std::string {

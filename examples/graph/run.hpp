@@ -55,7 +55,10 @@ inline std::string random_indices(const Options& options, const tenon::graph::Gr
   std::string names;
   for (const Node& node : graph.nodes()) {
     if (node.kind != NodeKind::input_tensor || node.type.dtype != tenon::DType::int64) continue;
-    if (given_for(options, node) == nullptr) names += (names.empty() ? "'" : ", '") + node.name + "'";
+    if (given_for(options, node) != nullptr) continue;
+    names += names.empty() ? "'" : ", '";
+    names += node.name;
+    names += '\'';
   }
   return names.empty() ? names : "; random, for lack of --input or --fill: " + names;
 }

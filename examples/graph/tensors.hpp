@@ -71,6 +71,14 @@ inline tenon::AnyTensor read_tensor(const Node& node, const std::filesystem::pat
   return tensor;
 }
 
+/// Whether a number is finite in a floating-point type.
+inline bool is_finite_in(tenon::DType dtype, double number) {
+  bool result = false;
+  tenon::graph::detail::visit_type(
+      dtype, [&]<class T>(std::type_identity<T>) { result = std::isfinite(static_cast<float>(element<T>(number))); });
+  return result;
+}
+
 /// What the command line gives for a node; null: nothing.
 inline const Given* given_for(const Options& options, const Node& node) {
   for (const Given& given : options.given) {
@@ -95,9 +103,13 @@ inline tenon::graph::TensorMap tensors(const Options& options, const tenon::grap
     } else if (!given->file.empty()) {
       result.emplace(node.name, read_tensor(node, given->file));
     } else {
-      if (whole && (given->number != std::floor(given->number) || std::abs(given->number) > 0x1p53)) {
+      if (whole && (given->number != std::floor(given->number) || std::abs(given->number) >= 0x1p53)) {
         throw tenon::ValueError("--fill " + node.name + ": elements of " + tenon::graph::type_text(node.type) +
-                                " are whole numbers up to 2^53");
+                                " are whole numbers below 2^53");
+      }
+      if (!whole && !is_finite_in(node.type.dtype, given->number)) {
+        throw tenon::ValueError("--fill " + node.name + ": the number is too large for " +
+                                tenon::graph::type_text(node.type));
       }
       result.emplace(node.name, generate(node.type, [&] { return given->number; }));
     }

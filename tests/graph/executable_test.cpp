@@ -1,6 +1,7 @@
 // Executables: what they take and refuse, what they keep, and how deep graphs may be.
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -62,6 +63,7 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { r
 namespace {
 
 using namespace graph_test;
+using Catch::Matchers::ContainsSubstring;
 using tenon::graph::Builder;
 using tenon::graph::CompileOptions;
 using tenon::graph::parse_script;
@@ -307,7 +309,7 @@ TEST_CASE("executable: buffers are kept, read, and set back", "[graph]") {
   }
 }
 
-TEST_CASE("executable: a place or prefix out of range changes no buffer", "[graph]") {
+TEST_CASE("executable: a place or prefix out of range names its inputs and changes no buffer", "[graph]") {
   Context<Cpu> ctx(1);
   Executable<Cpu> executable(ctx, parse_script(cache), {});
   executable.evaluate(ctx, cache_inputs(ctx, {1, 2}, 1, 2, 2));
@@ -329,9 +331,10 @@ TEST_CASE("executable: a place or prefix out of range changes no buffer", "[grap
       {0, 1, -1, "sliced_softmax: prefix is -1, not within 0 and the 2 columns"}};
   for (const Case& wrong : cases) {
     CAPTURE(wrong.begin, wrong.end, wrong.prefix);
+    const std::string inputs = wrong.text[0] == 'r' ? "'begin' and 'end'" : "'prefix'";
     CHECK(error_of<tenon::ValueError>([&] {
             executable.evaluate(ctx, cache_inputs(ctx, {7, 8}, wrong.begin, wrong.end, wrong.prefix));
-          }) == wrong.text);
+          }) == wrong.text + (", given by the input " + inputs));
     CHECK(values_of(ctx, executable.buffer("rows_so_far")) == before);
   }
   executable.evaluate(ctx, cache_inputs(ctx, {7, 8}, 0, 1, 0));  // and it goes on
@@ -573,4 +576,68 @@ TEST_CASE("graph: a place that lies in the memory that is written is read before
   const auto result =
       executable.evaluate(ctx, {{"rows", given}, {"zero", whole(0)}, {"three", whole(3)}}).as<const std::int64_t, 1>();
   CHECK((result(0) == 1 && result(1) == 1 && result(2) == 4 && result(3) == 7 && result(4) == 0));
+}
+
+TEST_CASE("executable: an input that lies in the memory of another one is refused", "[graph]") {
+  Context<Cpu> ctx(1);
+  Executable<Cpu> run(ctx, parse_script(R"(
+$1 = InputTensor(a, float32, [2]);
+$2 = InputTensor(b, float32, [2]);
+$3 = InputTensor(at, int64, [1]);
+$4 = InputTensor(end, int64, [1]);
+$5 = SliceNode($1, 0, 1);
+$6 = ReplaceSliceNode($2, $5, $3, $4);
+result = $6;
+)"),
+                      {});
+  const AnyTensor a = floats(ctx, {2}, {1, 2});
+  const AnyTensor b = floats(ctx, {2}, {3, 4});
+  TensorMap inputs{{"a", a}, {"b", b}, {"at", whole(ctx, 1)}, {"end", whole(ctx, 2)}};
+  CHECK(values_of(ctx, run.evaluate(ctx, inputs)) == std::vector<float>{3, 1});
+  const auto refusal = [&](const char* name, const AnyTensor& tensor) {
+    TensorMap changed = inputs;
+    changed.insert_or_assign(name, tensor);
+    return error_of<tenon::ValueError>([&] { run.evaluate(ctx, changed); });
+  };
+  CHECK(refusal("a", run.result()) ==
+        "evaluate: input 'a' is given a tensor in the memory of input 'b'; give it a copy");
+  CHECK(refusal("b", run.input("a")) ==
+        "evaluate: input 'b' is given a tensor in the memory of input 'a'; give it a copy");
+  inputs.insert_or_assign("b", run.input("b"));  // itself, as the last run left it
+  CHECK(values_of(ctx, run.evaluate(ctx, inputs)) == std::vector<float>{3, 1});
+}
+
+TEST_CASE("graph: a write into a copy that a reshape of a buffer needs is refused", "[graph]") {
+  const auto refusal = [](const char* order) {
+    std::string script = R"(
+$1 = BufferTensor(kept, float32, [2, 3]);
+$3 = ReshapeNode($2, [6]);
+$4 = ReshapeNode($3, [3, 2]);
+$5 = InputTensor(row, float32, [1, 2]);
+$6 = InputTensor(at, int64, [1]);
+$7 = InputTensor(end, int64, [1]);
+$8 = ReplaceSliceNode($4, $5, $6, $7);
+result = $8;
+)";
+    script.insert(script.find("$3"), "$2 = PermuteNode($1, " + std::string(order) + ");\n");
+    Context<Cpu> ctx(1);
+    return error_of<tenon::ValueError>([&] { Executable<Cpu>(ctx, parse_script(script), {}); });
+  };
+  CHECK(refusal("[0, 1]") == "no error");
+  CHECK(refusal("[1, 0]") ==
+        "graph: $8 = ReplaceSliceNode: the first operand is a copy of 'kept', because a ReshapeNode of it is no view, "
+        "and "
+        "the buffer would not see the write");
+}
+
+TEST_CASE("graph: a program must load all its operands", "[graph]") {
+  const auto refusal = [](const char* statement) {
+    std::string script = "$1 = InputTensor(a, float32, [2, 2]);\n$2 = InputTensor(b, float32, [2, 2]);\n$3 = ";
+    script.append(statement).append(";\nresult = $3;\n");
+    return error_of<tenon::ValueError>([&] { static_cast<void>(parse_script(script)); });
+  };
+  CHECK(refusal("PointwiseNode([0, 1, sum], $1, $2)") == "no error");
+  CHECK_THAT(refusal("PointwiseNode([1, relu], $1, $2)"), ContainsSubstring("does not load its operand 0"));
+  CHECK_THAT(refusal("PointwiseNode([0, relu], $1, $2)"), ContainsSubstring("takes 1 operands, but there are 2"));
+  CHECK_THAT(refusal("MatMulPointwiseNode([1, relu], $1, $2, $1)"), ContainsSubstring("does not load its operand 0"));
 }

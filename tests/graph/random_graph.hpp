@@ -14,6 +14,7 @@
 
 #include <tenon/cpu/reference.hpp>
 #include <tenon/graph/graph.hpp>
+#include <tenon/graph/memory.hpp>
 
 #include "graph/reference.hpp"
 
@@ -327,8 +328,17 @@ class RandomGraph {
     write(x);
   }
 
+  /// Whether a reshape of a buffer lies between, which is a copy and may not be written.
+  [[nodiscard]] bool is_copy_of_buffer(NodeId x) const {
+    if (graph_[root(x)].kind != NodeKind::buffer_tensor) return false;
+    tenon::graph::Graph views = graph_;
+    views.set_result(x);
+    views = with_explicit_copies(views);
+    return views[memory_places(views)[views.result()].root].kind != NodeKind::buffer_tensor;
+  }
+
   void write(NodeId x) {
-    if (graph_[root(x)].kind == NodeKind::constant_tensor || fixed_[root(x)]) return;
+    if (graph_[root(x)].kind == NodeKind::constant_tensor || fixed_[root(x)] || is_copy_of_buffer(x)) return;
     const TensorType whole = type(x);
     const double limit = bounds_[root(x)];
     auto rows = find([&](TensorType type) {

@@ -14,12 +14,14 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <tenon/generate/llama2c_sampler.hpp>
 #include <tenon/graph/plan.hpp>
 #include <tenon/io/llama2c.hpp>
 #include <tenon/io/llama2c_graph.hpp>
 #include <tenon/io/load.hpp>
+#include <tenon/io/load_llama_graph.hpp>
 #include <tenon/io/safetensors.hpp>
 #include <tenon/models/llama.hpp>
 #include <tenon/models/llama_graph.hpp>
@@ -41,18 +43,9 @@ const std::filesystem::path golden = data / "golden";
 
 Decoder from_folder(Context<Cpu>& ctx, const std::filesystem::path& folder, std::int64_t capacity,
                     DType dtype = DType::float32, const tenon::graph::PassOptions& passes = {}) {
-  const tenon::ModelConfig config = tenon::read_model_config(folder / "config.json");
-  const tenon::WeightMap weights = tenon::read_weights(tenon::open_checkpoint(folder));
   tenon::graph::CompileOptions<Cpu> options;
   options.passes = passes;
-  return {ctx,
-          config,
-          capacity,
-          tenon::RotaryPairs::halves,
-          weights.at("model.embed_tokens.weight"),
-          tenon::llama_graph_constants(config, weights, dtype),
-          dtype,
-          options};
+  return tenon::load_llama_graph(ctx, folder, capacity, dtype, options);
 }
 
 Decoder load(Context<Cpu>& ctx, const std::string& name, std::int64_t capacity) {
@@ -220,4 +213,52 @@ TEST_CASE("llama graph: what does not fit is named", "[llama_graph]") {
   config.attention_bias = true;
   CHECK_THROWS_AS(tenon::llama_graph(config, 5, tenon::RotaryPairs::halves), tenon::ValueError);
   CHECK_THROWS_AS(tenon::llama_graph_constants(decoder.config(), {}), tenon::FormatError);
+}
+
+TEST_CASE("C14: llama graph: weights that do not fit, or are left over, are refused as by Llama", "[llama_graph]") {
+  Context<Cpu> ctx(1);
+  const std::filesystem::path folder = data / "stories260K-hf-f32";
+  const tenon::ModelConfig config = tenon::read_model_config(folder / "config.json");
+  const tenon::WeightMap sound = tenon::read_weights(tenon::open_checkpoint(folder));
+  const auto refusals = [&](const tenon::ModelConfig& changed, const tenon::WeightMap& weights) {
+    std::vector<std::string> result;
+    const auto attempt = [&](auto&& open) {
+      try {
+        open();
+        result.emplace_back("none");
+      } catch (const tenon::Error& error) {
+        result.emplace_back(error.what());
+      }
+    };
+    attempt([&] { tenon::Llama<float>(ctx, changed, weights); });
+    attempt([&] {
+      Decoder(ctx, changed, 8, tenon::RotaryPairs::halves, sound.at("model.embed_tokens.weight"),
+              tenon::llama_graph_constants(changed, weights));
+    });
+    return result;
+  };
+  const auto check = [&](const tenon::ModelConfig& changed, const tenon::WeightMap& weights, const char* words) {
+    const std::vector<std::string> found = refusals(changed, weights);
+    CHECK_THAT(found[0], Catch::Matchers::ContainsSubstring(words));
+    CHECK(found[1] == found[0]);
+  };
+  CHECK(refusals(config, sound) == std::vector<std::string>{"none", "none"});
+
+  tenon::ModelConfig shallow = config;
+  shallow.num_hidden_layers = 4;
+  check(shallow, sound, "9 tensors belong to no parameter of the model");
+  const std::string query = "model.layers.0.self_attn.q_proj.";
+  tenon::WeightMap changed = sound;
+  changed.emplace(query + "bias", sound.at("model.norm.weight"));
+  check(config, changed, "1 tensors belong to no parameter of the model");
+  changed = sound;
+  changed.insert_or_assign(query + "weight", tenon::AnyTensor::empty(ctx, DType::int64, {64, 64}));
+  check(config, changed, "has dtype int64");
+  changed = sound;
+  changed.insert_or_assign(query + "weight", tenon::AnyTensor::empty(ctx, DType::float32, {64, 32}));
+  check(config, changed, "has shape (64, 32)");
+  changed = sound;
+  const char* output = config.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
+  changed.insert_or_assign(output, tenon::AnyTensor(tenon::zeros<float>(ctx, {512, 64})));
+  check(config, changed, "the output projection holds zeros only");
 }

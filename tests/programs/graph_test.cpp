@@ -134,6 +134,8 @@ TEST_CASE("graph program: wrong use is exit code 2 and failure 1, each with one 
     check_refused(graph({script, "--fill", wrong}), 2, "is not a finite number");
   }
   check_refused(graph({script, "--fill", "x=1", "--input", "x=" + five}), 2, "given twice");
+  check_refused(graph({script, "--print=5"}), 2, "--print takes no value");
+  check_refused(graph({script, "--fill", "x=1e300"}), 1, "too large for float32");
   check_refused(graph({script, "--cudnn"}), 2, "--cudnn");
 
   check_refused(graph({"/nowhere.tg"}), 1, "/nowhere.tg");

@@ -169,10 +169,20 @@ TEST_CASE("llama2: wrong use is one sentence", "[llama2]") {
   check_refused(story("stories260K.bin", {"-p", "2"}), 2, "-p");
   check_refused(story("stories260K.bin", {"-n", "many"}), 2, "-n");
   check_refused(story("stories260K.bin", {"--device", "tpu"}), 2, "tpu");
+  check_refused(story("stories260K.bin", {"-s", "99999999999999999999"}), 2, "whole number of 64 bits");
+  check_refused(story("stories260K.bin", {"-s", ""}), 2, "-s");
+  check_refused(story("stories260K.bin", {"--eager=7"}), 2, "--eager takes no value");
   check_refused(story("stories260K.bin", {"--cudnn"}), 2, "--cudnn");
   check_refused(llama2({(data / "nothing.bin").string()}), 1, "nothing.bin");
   check_refused(llama2({(data / "tok512.bin").string()}), 1, "tok512.bin");
   check_refused(llama2({(data / "stories260K.bin").string(), "-z", "/nonexistent"}), 1, "/nonexistent");
   check_refused(llama2({(data / "stories260K.bin").string(), "-z", (data / "stories260K.bin").string()}), 1,
                 "stories260K.bin");
+}
+
+TEST_CASE("llama2: a seed is decimal, and a negative one counts down from 2^64", "[llama2]") {
+  const auto text = [](const char* seed) { return story("stories260K.bin", {"-n", "40", "-s", seed}).output; };
+  CHECK(text("010") == text("10"));
+  CHECK(text("-1") == text("18446744073709551615"));
+  CHECK(text("8") != text("10"));
 }

@@ -27,6 +27,7 @@ class Value {
 
   /// Rows begin … end - 1 of the first dimension.
   [[nodiscard]] Value slice(std::int64_t begin, std::int64_t end) const;
+  /// A view where the strides of this allow it, else a copy made here, as NumPy's reshape: later writes do not reach a copy.
   [[nodiscard]] Value reshape(Shape shape) const;
   /// Dimension i of the result is dimension order[i] of this.
   [[nodiscard]] Value permute(std::vector<std::int64_t> order) const;

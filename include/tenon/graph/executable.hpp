@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -78,7 +79,8 @@ class Executable {
   [[nodiscard]] const AnyTensor& result() const noexcept { return result_; }
 
   /// `run` with these inputs, one for each InputTensor, on the CPU or on the executable's device. Throws ValueError for one
-  /// that is missing or that the graph does not have, DTypeError, ShapeError or DeviceError for one that does not fit.
+  /// that is missing or that the graph does not have or that lies in the memory of another input, as a result may that is
+  /// a view of one; DTypeError, ShapeError or DeviceError for one that does not fit.
   /// A tensor on a GPU is for this evaluation only, unless it is an int64 of size 1: `input` does not see it, and a later
   /// `run` does not use it.
   const AnyTensor& evaluate(Context<Device>& ctx, const TensorMap& inputs);
@@ -94,10 +96,12 @@ class Executable {
     std::string name;
     TensorType type;
     AnyTensor host;
+    const std::byte* memory;  // in the arena
   };
   /// A prefix or place that an input holds, for checking before a run.
   struct Limit {
     NodeKind kind;
+    std::string inputs;          // their names
     const std::int64_t* first;   // prefix or begin
     const std::int64_t* second;  // end
     std::int64_t count;          // rows
@@ -121,11 +125,13 @@ class Executable {
   };
 
   [[nodiscard]] std::size_t find_input(std::string_view name) const {
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i].name == name) return i;
+    const auto found = input_places_.find(name);
+    if (found == input_places_.end()) {
+      throw ValueError("evaluate: the graph has no input '" + std::string(name) + "'");
     }
-    throw ValueError("evaluate: the graph has no input '" + std::string(name) + "'");
+    return found->second;
   }
+  void check_apart(std::size_t input, const AnyTensor& tensor) const;
   static void check_tensor(const char* what, const std::string& name, const AnyTensor& tensor, const TensorType& type);
   void check_limits() const;
   void add_limits(const Lowering<Device>& lowering, const MemoryWrites& writes, NodeId id);
@@ -139,6 +145,7 @@ class Executable {
   detail::Execution<Device> execution_;
   std::vector<AnyTensor> shared_;  // constants that are used where they are
   std::vector<Input> inputs_;
+  std::map<std::string, std::size_t, std::less<>> input_places_;
   std::vector<Limit> limits_;
   std::vector<Step<Device>> steps_;
   AnyTensor result_;
@@ -217,7 +224,9 @@ Executable<Device>::Executable(Context<Device>& ctx, const Graph& source, const 
     if (node.kind == NodeKind::constant_tensor)
       execution_.upload(memory_[slot.node], constants.find(node.name)->second);
     if (node.kind == NodeKind::input_tensor) {
-      inputs_.push_back({node.name, node.type, execution_.host_input(memory_[slot.node], node.type)});
+      input_places_.emplace(node.name, inputs_.size());
+      inputs_.push_back(
+          {node.name, node.type, execution_.host_input(memory_[slot.node], node.type), memory_[slot.node]});
     }
   }
 
@@ -268,16 +277,18 @@ void Executable<Device>::add_limits(const Lowering<Device>& lowering, const Memo
     if (root.kind != NodeKind::input_tensor || root.type.numel() != 1 || writes.any(operand)) return nullptr;
     return reinterpret_cast<const std::int64_t*>(input(root.name).data()) + place.offset;
   };
+  const auto name = [&](NodeId operand) { return detail::name_text(graph_[lowering.place(operand).root].name); };
   const Node& node = graph_[id];
   if (node.kind == NodeKind::sliced_softmax && node.numbers.empty()) {
     if (const auto* prefix = on_host(node.operands[1])) {
-      limits_.push_back({node.kind, prefix, nullptr, 0, node.type.shape.back()});
+      limits_.push_back({node.kind, name(node.operands[1]), prefix, nullptr, 0, node.type.shape.back()});
     }
   } else if (node.kind == NodeKind::replace_slice) {
     const auto* begin = on_host(node.operands[2]);
     const auto* end = on_host(node.operands[3]);
     if (begin != nullptr && end != nullptr) {
-      limits_.push_back({node.kind, begin, end, graph_[node.operands[1]].type.shape[0], node.type.shape[0]});
+      limits_.push_back({node.kind, name(node.operands[2]) + " and " + name(node.operands[3]), begin, end,
+                         graph_[node.operands[1]].type.shape[0], node.type.shape[0]});
     }
   }
 }
@@ -285,10 +296,37 @@ void Executable<Device>::add_limits(const Lowering<Device>& lowering, const Memo
 template <DeviceTag Device>
 void Executable<Device>::check_limits() const {
   for (const Limit& limit : limits_) {
-    if (limit.kind == NodeKind::sliced_softmax) {
-      tenon::detail::check_sliced_softmax_prefix(*limit.first, limit.size);
-    } else {
-      tenon::detail::check_replace_slice_place(*limit.first, *limit.second, limit.count, limit.size);
+    try {
+      if (limit.kind == NodeKind::sliced_softmax) {
+        tenon::detail::check_sliced_softmax_prefix(*limit.first, limit.size);
+      } else {
+        tenon::detail::check_replace_slice_place(*limit.first, *limit.second, limit.count, limit.size);
+      }
+    } catch (const ValueError& error) {
+      throw ValueError(std::string(error.what()) + ", given by the input " + limit.inputs);
+    }
+  }
+}
+
+/// Inputs are written one after the other: a tensor in the memory of another one could be overwritten before it is read.
+template <DeviceTag Device>
+void Executable<Device>::check_apart(std::size_t input, const AnyTensor& tensor) const {
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+  for (std::size_t i = 0; i < tensor.sizes().size(); ++i) {
+    const std::int64_t reach = (tensor.sizes()[i] - 1) * tensor.strides()[i];
+    (reach < 0 ? low : high) += reach;
+  }
+  const auto size = static_cast<std::int64_t>(dtype_size(tensor.dtype()));
+  const auto* const begin = tensor.data() + low * size;
+  const auto* const end = tensor.data() + (high + 1) * size;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    for (const std::byte* const memory : {inputs_[i].host.data(), inputs_[i].memory}) {
+      if (std::less<>{}(end - 1, memory) || !std::less<>{}(begin, memory + inputs_[i].type.bytes())) continue;
+      if (i == input && tensor.data() == memory && tensor.is_contiguous()) continue;  // the input itself
+      throw ValueError("evaluate: input " + detail::name_text(inputs_[input].name) +
+                       " is given a tensor in the memory of input " + detail::name_text(inputs_[i].name) +
+                       "; give it a copy");
     }
   }
 }
@@ -308,6 +346,7 @@ const AnyTensor& Executable<Device>::evaluate(Context<Device>& ctx, const Tensor
     if (tensor.device() == DeviceKind::cuda && std::same_as<Device, Cpu>) {
       throw DeviceError("evaluate: input '" + name + "' is on cuda, and the graph runs on cpu");
     }
+    check_apart(find_input(name), tensor);
   }
   for (const Input& input : inputs_) {
     if (!inputs.contains(input.name)) throw ValueError("evaluate: input '" + input.name + "' is missing");

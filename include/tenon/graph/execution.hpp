@@ -90,7 +90,7 @@ class Execution<Cpu> {
  private:
   static void write(std::byte* to, const AnyTensor& from) {
     if (from.is_contiguous()) {
-      std::memcpy(to, from.data(), from.nbytes());
+      if (to != from.data()) std::memcpy(to, from.data(), from.nbytes());
       return;
     }
     Context<Cpu> host(1);

@@ -80,13 +80,13 @@ class Execution<Cuda> {
     if (from.device() == DeviceKind::cpu) {
       Context<Cpu> one(1);
       const AnyTensor packed = from.contiguous(one);
-      std::memcpy(to, packed.data(), packed.nbytes());
+      if (to != packed.data()) std::memcpy(to, packed.data(), packed.nbytes());
     } else if (from.dtype() == DType::int64 && from.numel() == 1) {  // places are checked on the host
       const AnyTensor packed = from.cpu(ctx);
       std::memcpy(to, packed.data(), packed.nbytes());
     } else {
       ctx.synchronize();
-      copy_on_device(inputs_[i].to, from);
+      if (inputs_[i].to != from.data()) copy_on_device(inputs_[i].to, from);
       inputs_[i].is_set = true;
     }
   }

@@ -103,9 +103,10 @@ inline bool is_tensor_name(std::string_view name) {
 /// A name for a message: in quotes, cut where it is long, but not inside of a UTF-8 character.
 inline std::string name_text(std::string_view name) {
   std::size_t most = 40;
-  if (name.size() <= most) return "'" + std::string(name) + "'";
-  while (most > 0 && (static_cast<unsigned char>(name[most]) & 0xc0u) == 0x80u) --most;
-  return "'" + std::string(name.substr(0, most)) + "…'";
+  const bool whole = name.size() <= most;
+  while (!whole && most > 0 && (static_cast<unsigned char>(name[most]) & 0xc0u) == 0x80u) --most;
+  std::string text = "'";
+  return text.append(name.substr(0, most)).append(whole ? "'" : "…'");
 }
 
 inline void check_numbers(const Node& node, const NodeRule& rule) {

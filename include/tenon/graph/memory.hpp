@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -94,10 +95,11 @@ inline Place own_place(NodeId id, const TensorType& type) {
 
 /// The same graph with a copy (a PointwiseNode that loads) in front of every reshape that strides do not allow, of rows and
 /// places of a write into the memory that they are part of, and behind a result that is a constant or a part of one. Then
-/// every view is one.
+/// every view is one. Throws ValueError for a write into such a copy of a buffer: the buffer would not see it.
 [[nodiscard]] inline Graph with_explicit_copies(const Graph& graph) {
   Rewriter rewriter(graph);
-  std::vector<Place> places;  // of the new nodes
+  std::vector<Place> places;         // of the new nodes
+  std::map<NodeId, NodeId> sources;  // copies for reshapes, and the memory that they were made of
   const auto add = [&](Node node) {
     const NodeId id = rewriter.add(std::move(node));
     const Node& added = rewriter.graph()[id];
@@ -118,7 +120,20 @@ inline Place own_place(NodeId id, const TensorType& type) {
     if (node.kind == NodeKind::reshape) {
       const NodeId x = node.operands[0];
       Place place;
-      if (!detail::place_view(node, rewriter.graph()[x].type.shape, places[x], place)) node.operands[0] = copy_of(x);
+      if (!detail::place_view(node, rewriter.graph()[x].type.shape, places[x], place)) {
+        const auto known = sources.find(places[x].root);
+        const NodeId source = known == sources.end() ? places[x].root : known->second;
+        node.operands[0] = copy_of(x);
+        sources.emplace(node.operands[0], source);
+      }
+    }
+    if (node.kind == NodeKind::replace_slice) {
+      const auto copy = sources.find(places[node.operands[0]].root);
+      if (copy != sources.end() && rewriter.graph()[copy->second].kind == NodeKind::buffer_tensor) {
+        throw ValueError("graph: $" + std::to_string(old + 1) + " = ReplaceSliceNode: the first operand is a copy of " +
+                         detail::name_text(rewriter.graph()[copy->second].name) +
+                         ", because a ReshapeNode of it is no view, and the buffer would not see the write");
+      }
     }
     for (std::size_t i = 1; node.kind == NodeKind::replace_slice && i < node.operands.size(); ++i) {
       if (places[node.operands[i]].root == places[node.operands[0]].root) node.operands[i] = copy_of(node.operands[i]);

@@ -16,7 +16,8 @@
 TENON_NAMESPACE_BEGIN
 namespace graph {
 
-/// Which passes run. Results have the same bits whatever is on: fusion rounds where the nodes round.
+/// Which passes run. Results have the same bits whatever is on, since fusion rounds where the nodes round; of a NaN the
+/// sign and payload may differ.
 struct PassOptions {
   bool dead_nodes = true;
   bool common_subexpressions = true;

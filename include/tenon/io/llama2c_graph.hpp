@@ -25,7 +25,8 @@ TENON_NAMESPACE_BEGIN
   return constants;
 }
 
-/// The decoder of a checkpoint for `capacity` positions, 0 for all that the model was trained on.
+/// The decoder of a checkpoint for `capacity` positions, 0 for all that the model was trained on; fewer are faster, see
+/// llama_graph.
 template <DeviceTag Device>
 [[nodiscard]] LlamaGraphDecoder<Device> load_llama2c_graph(Context<Device>& ctx, const Llama2cCheckpoint& checkpoint,
                                                            std::int64_t capacity = 0,

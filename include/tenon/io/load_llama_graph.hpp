@@ -16,8 +16,8 @@
 
 TENON_NAMESPACE_BEGIN
 
-/// The decoder of a LLaMA folder for `capacity` positions, 0 for all that the model was trained on. Weights are mapped, not
-/// copied, where they have `dtype` and the device can read them there.
+/// The decoder of a LLaMA folder for `capacity` positions, 0 for all that the model was trained on; fewer are faster, see
+/// llama_graph. Weights are mapped, not copied, where they have `dtype` and the device can read them there.
 ///
 /// Throws FileError for what is missing or unreadable; FormatError or DTypeError that names the file and the field or tensor;
 /// ValueError for a configuration that llama_graph cannot say, which Llama<T, Device> may; and what compiling throws.
@@ -25,16 +25,13 @@ template <DeviceTag Device>
 [[nodiscard]] LlamaGraphDecoder<Device> load_llama_graph(Context<Device>& ctx, const std::filesystem::path& folder,
                                                          std::int64_t capacity = 0, DType dtype = DType::float32,
                                                          const graph::CompileOptions<Device>& options = {}) {
-  constexpr const char* embedding = "model.embed_tokens.weight";
   ModelConfig config = detail::read_config_of(folder, Llama<float, Device>::model_type);
   const WeightMap weights = read_weights(open_checkpoint(folder));
   return detail::naming(folder, [&] {
     graph::TensorMap constants = llama_graph_constants(config, weights, dtype);
-    const auto found = weights.find(embedding);
-    if (found == weights.end()) throw FormatError("weights: tensor '" + std::string(embedding) + "' is missing");
     if (capacity == 0) capacity = config.max_position_embeddings;
-    return LlamaGraphDecoder<Device>(ctx, std::move(config), capacity, RotaryPairs::halves, found->second,
-                                     std::move(constants), dtype, options);
+    return LlamaGraphDecoder<Device>(ctx, std::move(config), capacity, RotaryPairs::halves,
+                                     weights.at("model.embed_tokens.weight"), std::move(constants), dtype, options);
   });
 }
 

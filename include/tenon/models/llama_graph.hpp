@@ -29,7 +29,7 @@ enum class RotaryPairs : std::uint8_t {
 
 namespace detail {
 
-inline void check_graph_config(const ModelConfig& config, std::int64_t capacity) {
+inline void check_graph_config(const ModelConfig& config) {
   config.validate();
   const auto refuse = [](const std::string& what) { throw ValueError("llama graph: " + what); };
   if (config.rms_norm_eps != graph::rms_norm_epsilon) {
@@ -38,10 +38,6 @@ inline void check_graph_config(const ModelConfig& config, std::int64_t capacity)
   }
   if (config.attention_bias || config.attention_output_bias || config.mlp_bias) refuse("a configuration with biases");
   if (config.sliding_window) refuse("a configuration with a sliding window");
-  if (capacity < 1 || capacity > config.max_position_embeddings) {
-    refuse("a capacity of " + std::to_string(capacity) + " positions, not within 1 and " +
-           std::to_string(config.max_position_embeddings));
-  }
 }
 
 }  // namespace detail
@@ -53,9 +49,16 @@ inline void check_graph_config(const ModelConfig& config, std::int64_t capacity)
 /// Constants have llama2.c's names with the layer behind: `rms_att_weight_0`, `wq_0`, … `rms_final_weight`, `wcls`, all
 /// matrices (outputs, inputs); and `attention_scale` (1, 1, 1). Throws ValueError for what the nodes cannot say: biases, a
 /// sliding window, another epsilon than RmsNormNode's.
+///
+/// Shapes do not change from token to token: each reads all `capacity` rows of the caches, however few count. Choose the
+/// capacity for the tokens that are to be read.
 [[nodiscard]] inline graph::Graph llama_graph(const ModelConfig& config, std::int64_t capacity, RotaryPairs pairs,
                                               DType dtype = DType::float32) {
-  detail::check_graph_config(config, capacity);
+  detail::check_graph_config(config);
+  if (capacity < 1 || capacity > config.max_position_embeddings) {
+    throw ValueError("llama graph: a capacity of " + std::to_string(capacity) + " positions, not within 1 and " +
+                     std::to_string(config.max_position_embeddings));
+  }
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t heads = config.num_attention_heads;
   const std::int64_t kv_heads = config.num_key_value_heads;
@@ -107,31 +110,45 @@ inline void check_graph_config(const ModelConfig& config, std::int64_t capacity)
 }
 
 /// The constants of llama_graph from weights under Hugging Face's names, shared where they have its dtype. Throws FormatError
-/// for one that is missing.
+/// for a weight that is missing, of another shape or left over, as Llama<T, Device> does, and DTypeError for one that is not
+/// of a floating-point type.
 [[nodiscard]] inline graph::TensorMap llama_graph_constants(const ModelConfig& config, const WeightMap& weights,
                                                             DType dtype = DType::float32) {
+  detail::check_graph_config(config);
   graph::TensorMap constants;
   Context<Cpu> host(1);
-  const auto take = [&](const std::string& name, const std::string& from) {
-    const auto found = weights.find(from);
-    if (found == weights.end()) throw FormatError("weights: tensor '" + from + "' is missing");
-    constants.emplace(name, found->second.cast(host, dtype));
+  detail::WeightBinder binder(weights);
+  const auto take = [&](const std::string& name, const std::string& from, const std::vector<std::int64_t>& sizes) {
+    constants.emplace(name, binder.take(from + ".weight", sizes).cast(host, dtype));
   };
-  constexpr std::pair<const char*, const char*> parts[] = {{"rms_att_weight_", "input_layernorm"},
-                                                           {"wq_", "self_attn.q_proj"},
-                                                           {"wk_", "self_attn.k_proj"},
-                                                           {"wv_", "self_attn.v_proj"},
-                                                           {"wo_", "self_attn.o_proj"},
-                                                           {"rms_ffn_weight_", "post_attention_layernorm"},
-                                                           {"w1_", "mlp.gate_proj"},
-                                                           {"w2_", "mlp.down_proj"},
-                                                           {"w3_", "mlp.up_proj"}};
+  const std::int64_t hidden = config.hidden_size;
+  const std::int64_t query = config.query_size();
+  const std::int64_t key_value = config.key_value_size();
+  const std::int64_t intermediate = config.intermediate_size;
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    std::string layer = "_";
+    layer += std::to_string(i);
     const std::string prefix = "model.layers." + std::to_string(i) + ".";
-    for (const auto& [name, from] : parts) take(name + std::to_string(i), prefix + from + ".weight");
+    take("rms_att_weight" + layer, prefix + "input_layernorm", {hidden});
+    take("wq" + layer, prefix + "self_attn.q_proj", {query, hidden});
+    take("wk" + layer, prefix + "self_attn.k_proj", {key_value, hidden});
+    take("wv" + layer, prefix + "self_attn.v_proj", {key_value, hidden});
+    take("wo" + layer, prefix + "self_attn.o_proj", {hidden, query});
+    take("rms_ffn_weight" + layer, prefix + "post_attention_layernorm", {hidden});
+    take("w1" + layer, prefix + "mlp.gate_proj", {intermediate, hidden});
+    take("w2" + layer, prefix + "mlp.down_proj", {hidden, intermediate});
+    take("w3" + layer, prefix + "mlp.up_proj", {intermediate, hidden});
   }
-  take("rms_final_weight", "model.norm.weight");
-  take("wcls", config.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight");
+  take("rms_final_weight", "model.norm", {hidden});
+  // A tied model shares the embedding, also where the file holds a copy under the name of the output projection.
+  const AnyTensor embedding = binder.take("model.embed_tokens.weight", {config.vocab_size, hidden});
+  if (config.tie_word_embeddings) {
+    binder.drop("lm_head.weight");
+    constants.emplace("wcls", embedding.cast(host, dtype));
+  } else {
+    take("wcls", "lm_head", {config.vocab_size, hidden});
+  }
+  binder.finish();
   return constants;
 }
 
@@ -141,7 +158,8 @@ template <DeviceTag Device>
 class LlamaGraphDecoder {
  public:
   /// `embedding` (vocab_size, hidden_size) in CPU memory, of any floating-point dtype; `constants` as llama_graph names
-  /// them, without attention_scale. Throws what compiling throws.
+  /// them, without attention_scale. Throws what compiling throws, and FormatError where `wcls` holds zeros only: then every
+  /// token is as probable as every other.
   LlamaGraphDecoder(Context<Device>& ctx, ModelConfig config, std::int64_t capacity, RotaryPairs pairs,
                     AnyTensor embedding, graph::TensorMap constants, DType dtype = DType::float32,
                     const graph::CompileOptions<Device>& options = {})
@@ -201,6 +219,11 @@ class LlamaGraphDecoder {
 
  private:
   static graph::TensorMap with_scale(const ModelConfig& config, graph::TensorMap constants, DType dtype) {
+    const auto output = constants.find("wcls");
+    if (output != constants.end() && output->second.device() == DeviceKind::cpu &&
+        !detail::any_nonzero(output->second)) {
+      throw FormatError("weights: the output projection holds zeros only");
+    }
     Context<Cpu> host(1);
     const auto scale =
         full<float>(host, {1, 1, 1}, static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim))));

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -18,6 +20,12 @@ inline void check_program(std::string_view name, const Node& node, const TensorT
   if (static_cast<std::size_t>(program.operands()) != operands) {
     throw ValueError(std::string(name) + ": the program takes " + std::to_string(program.operands()) +
                      " operands, but there are " + std::to_string(operands));
+  }
+  for (std::size_t i = 0; i < operands; ++i) {
+    const PointwiseStep load{PointwiseCode::load, static_cast<std::uint8_t>(i)};
+    if (std::find(node.program.begin(), node.program.end(), load) == node.program.end()) {
+      throw ValueError(std::string(name) + ": the program does not load its operand " + std::to_string(i));
+    }
   }
   for (const PointwiseStep& step : node.program) {
     if (step.code == PointwiseCode::silu || step.code == PointwiseCode::complex_hadamard_product) {

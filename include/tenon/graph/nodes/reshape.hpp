@@ -1,5 +1,5 @@
-// ReshapeNode: the same elements in row-major order under another shape, as NumPy's reshape: without a copy where strides
-// allow it.
+// ReshapeNode: the same elements in row-major order under another shape, as NumPy's reshape: a view where strides allow it,
+// else a copy that is made where the node stands.
 #pragma once
 
 #include <string>

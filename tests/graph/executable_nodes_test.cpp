@@ -17,6 +17,9 @@
 #include "graph/reference.hpp"
 #include "graph/run.hpp"
 
+// For all files of these tests.
+template class tenon::graph::Executable<tenon::Cpu>;
+
 namespace {
 
 using namespace graph_test;

@@ -23,6 +23,9 @@
 #include "graph/random_graph.hpp"
 #include "graph/run.hpp"
 
+// As README advises: executable_nodes_test.cpp compiles it for all.
+extern template class tenon::graph::Executable<tenon::Cpu>;
+
 namespace {
 
 std::atomic<std::int64_t> allocations{0};

@@ -23,6 +23,9 @@
 #include "graph/reference.hpp"
 #include "graph/run.hpp"
 
+// As README advises: executable_nodes_test.cpp compiles it for all.
+extern template class tenon::graph::Executable<tenon::Cpu>;
+
 namespace {
 
 using namespace graph_test;

@@ -99,10 +99,12 @@ TEST_CASE("graph program: --print, --passes, --plan and --dot", "[graph]") {
   const Finished printed = graph({script, "--print"});
   CHECK(printed.output.starts_with("# the graph\n" + std::string(layer) + "\nfloat32 cpu tensor"));
   const Finished passes = graph({script, "--passes"});
+  CHECK(passes.output.find("# after the pass: views, which changed nothing\n") != std::string::npos);
   CHECK(passes.output.find("# after the pass: matmul fusion\n") != std::string::npos);
   CHECK(passes.output.find("$3 = MatMulPointwiseNode([0, relu], $1, $2);\nresult = $3;\n") != std::string::npos);
   const Finished plan = graph({script, "--plan"});
-  CHECK(plan.output.starts_with("# memory\n$1 InputTensor 'x': bytes 0 to 256, from $1 to the end\n"));
+  CHECK(plan.output.starts_with("# the graph after all passes\n"));
+  CHECK(plan.output.find("\n# memory\n$1 InputTensor 'x': bytes 0 to 256, from $1 to the end\n") != std::string::npos);
   const Finished dot = graph({script, "--dot", "--print"});
   CHECK(dot.exit_code == 0);
   CHECK(dot.output.starts_with("digraph"));
@@ -155,7 +157,9 @@ TEST_CASE("graph program: wrong use is exit code 2 and failure 1, each with one 
                                        "$5 = ReplaceSliceNode($4, $1, $2, $3); result = $5;")
                                 .string();
   check_refused(graph({cache, "--fill", "begin=3", "--fill", "end=4"}), 1, "replace_slice: [3, 4)");
+  check_refused(graph({cache, "--fill", "begin=3"}), 1, "given by the input 'begin' and 'end'; random, for lack of");
   check_refused(graph({cache, "--fill", "begin=0.5"}), 1, "whole numbers");
+  check_refused(graph({cache, "--fill", "begin=9007199254740993"}), 1, "whole numbers below 2^53");
   CHECK(graph({cache, "--fill", "begin=2", "--fill", "end=3", "--fill", "rows=7"}).output ==
         "float32 cpu tensor of shape (3, 2), strides (2, 1)\n[[0, 0],\n [0, 0],\n [7, 7]]\n");
   for (const auto& arguments : {std::vector<std::string>{"--help"}, std::vector<std::string>{script}}) {

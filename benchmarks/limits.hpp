@@ -17,14 +17,14 @@
 #include <tenon/runtime/parallel.hpp>
 #include <tenon/tensor/create.hpp>
 
+#include <timing.hpp>
+
 #define TENON_SIMD_BODY <limits_inl.hpp>
 #include <tenon/cpu/simd/foreach_level.hpp>
 
 namespace limits {
 
-inline double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+using timing::seconds_since;
 
 /// A line "name: N kB" of a file of /proc, in bytes; 0 where it is not there.
 inline std::int64_t proc_bytes(const char* path, const std::string& name) {

@@ -15,6 +15,7 @@
 #include <limits.hpp>
 #include <tenon/ops/linear.hpp>
 #include <tenon/tensor/tensor.hpp>
+#include <timing.hpp>
 
 #include "operators_support.hpp"
 
@@ -27,12 +28,6 @@ using tenon::float16;
 using tenon::SimdLevel;
 using tenon::Sizes;
 using tenon::View;
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Several matrices with the same elements in different places, `bytes` of memory in all.
 template <class T>
@@ -79,10 +74,10 @@ void decode(benchmark::State& state, std::int64_t m, std::int64_t n, std::int64_
     for (std::int64_t i = 0; i < weights.size(0); ++i) {
       tenon::linear(ctx, View<T, 2>(out), in, View<T, 2>(weights.select(0, i)), std::nullopt);
     }
-    shares.push_back(bytes / bench::seconds_since(start) / read);
+    shares.push_back(bytes / timing::seconds_since(start) / read);
   }
   state.SetBytesProcessed(static_cast<std::int64_t>(bytes) * static_cast<std::int64_t>(state.iterations()));
-  state.counters["read_share"] = median(shares);
+  state.counters["read_share"] = timing::median(shares);
 }
 
 // m rows, with the weights of several layers in turn, at least 64 MiB.
@@ -103,11 +98,11 @@ void prefill(benchmark::State& state, std::int64_t m, std::int64_t n, std::int64
     for (std::int64_t i = 0; i < weights.size(0); ++i) {
       tenon::linear(ctx, View<T, 2>(out), in, View<T, 2>(weights.select(0, i)), std::nullopt);
     }
-    shares.push_back(operations / bench::seconds_since(start) / peak);
+    shares.push_back(operations / timing::seconds_since(start) / peak);
   }
   state.counters["flops"] =
       benchmark::Counter(operations * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
-  state.counters["fma_share"] = median(shares);
+  state.counters["fma_share"] = timing::median(shares);
 }
 
 // The twin: three loops, one thread.

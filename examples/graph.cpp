@@ -1,7 +1,6 @@
 // graph: compiles a script and evaluates it on given or random tensors.
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <limits>
 #include <string>
 #include <vector>
@@ -26,8 +25,8 @@ constexpr const char* details =
   or 1, the same for the same seed. Buffers begin with zeros.
 
 Output
-  --print and --passes print graphs as scripts, the one that was read and the one after each pass; --plan a line for each
-  piece of memory. --dot prints the graph after all passes for Graphviz and evaluates nothing:
+  --print and --passes print graphs as scripts, the one that was read and the one after each pass; --plan the graph
+  after all passes and a line for each piece of memory. --dot prints the graph after all passes for Graphviz and evaluates nothing:
   graph network.tg --dot | dot -Tsvg > network.svg
 )";
 
@@ -78,7 +77,7 @@ int main(int argc, char** argv) {
   app.add_option("SCRIPT", options.script, "File with the graph, a statement for each node (.tg)")->required();
   app.add_switch("--print", options.print, "Print the graph that was read");
   app.add_switch("--passes", options.passes, "Print the graph after each pass");
-  app.add_switch("--plan", options.plan, "Print the plan of the memory");
+  app.add_switch("--plan", options.plan, "Print the compiled graph and the plan of its memory");
   app.add_switch("--dot", options.dot, "Print the compiled graph for Graphviz, and nothing else");
   app.add_option("--time", options.time, "Evaluate N times more and print how long that took")
       ->type_name("N")

@@ -1,6 +1,5 @@
 // llama2: continues a text with a LLaMA 2 checkpoint; the options, and with a seed the text, are those of llama2.c's `run`.
 #include <chrono>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +17,7 @@
 #include <tenon/runtime/context.hpp>
 
 #include <common/device.hpp>
+#include <timing.hpp>
 
 namespace llama_graph {
 
@@ -82,15 +82,6 @@ inline tenon::graph::PassOptions passes(const Options& options) {
   return result;
 }
 
-inline double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-inline double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 /// Compiles, decodes, and prints. `read_rate` measures bytes per second of plain reading.
 template <tenon::DeviceTag Device>
 void measure(tenon::Context<Device>& ctx, const Options& options, const tenon::ModelConfig& config,
@@ -101,7 +92,7 @@ void measure(tenon::Context<Device>& ctx, const Options& options, const tenon::M
   const auto start = std::chrono::steady_clock::now();
   tenon::LlamaGraphDecoder<Device> decoder(ctx, config, options.capacity, tenon::RotaryPairs::neighbours, embedding,
                                            std::move(constants), tenon::DType::float32, compile_options);
-  const double compile_seconds = seconds_since(start);
+  const double compile_seconds = timing::seconds_since(start);
   const auto& executable = decoder.executable();
   const auto& plan = executable.plan();
   std::printf("compile   %.3f s: %zu nodes after all passes, %zu steps\n", compile_seconds, executable.graph().size(),
@@ -122,11 +113,11 @@ void measure(tenon::Context<Device>& ctx, const Options& options, const tenon::M
       id = std::max_element(logits.begin(), logits.end()) - logits.begin();
     }
     if (round == 0) continue;
-    seconds.push_back(seconds_since(begin) / static_cast<double>(tokens));
+    seconds.push_back(timing::seconds_since(begin) / static_cast<double>(tokens));
     rates.push_back(rate);
   }
-  const double each = median(seconds);
-  const double rate = median(rates);
+  const double each = timing::median(seconds);
+  const double rate = timing::median(rates);
   std::printf("decode    %.1f tokens/s (%.4f ms a token), %.1f GB/s of weights, %.1f %% of the read bandwidth\n",
               1 / each, 1e3 * each, weight_bytes / each / 1e9, 100 * weight_bytes / each / rate);
   std::printf("limits    reading %.1f GB/s\n", rate / 1e9);

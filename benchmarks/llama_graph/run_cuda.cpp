@@ -1,5 +1,4 @@
 // The benchmark on a GPU.
-#include <chrono>
 #include <memory>
 
 #include <tenon/cuda.hpp>

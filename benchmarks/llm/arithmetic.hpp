@@ -16,14 +16,11 @@
 #include <tenon/models/config.hpp>
 #include <tenon/models/weights.hpp>
 
+#include <timing.hpp>
+
 namespace llm {
 
-inline double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
+using timing::median;
 
 /// Operations of reading `tokens` tokens into an empty cache, the logits of the last included: two for each element of
 /// a matrix and token, and two for each element of q kᵀ and of its product with v below the diagonal.

@@ -21,6 +21,7 @@
 #include <llm/arithmetic.hpp>
 #include <llm/report.hpp>
 #include <llm/source.hpp>
+#include <timing.hpp>
 
 namespace llm {
 namespace {
@@ -40,10 +41,6 @@ struct Measurement {
   std::int64_t product_size = 0;
   std::int64_t device_bytes = 0;  ///< taken since `free_before`, after a full warm-up, before the limits need some
 };
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 std::int64_t free_memory(const tenon::Context<Cuda>& ctx) {
   const auto device = ctx.activate();
@@ -66,11 +63,11 @@ Measurement measure(tenon::Context<Cuda>& ctx, const Model& model, const Plan& p
   sequences.reserve(static_cast<std::size_t>(plan.batch));
   for (std::int64_t i = 0; i < plan.batch; ++i) sequences.emplace_back(ctx, model, plan.prompt + plan.generate);
   ctx.synchronize();
-  result.ready_seconds = seconds_since(start);
+  result.ready_seconds = timing::seconds_since(start);
   tenon::GenerateOptions first = answer;
   first.max_new_tokens = 1;
   sequences.front().generate(prompt, first);
-  result.first_token_seconds = seconds_since(start) - result.ready_seconds;
+  result.first_token_seconds = timing::seconds_since(start) - result.ready_seconds;
 
   const auto run = [&] {
     double prefill = 0;
@@ -143,7 +140,7 @@ void run(const Options& options) {
   ctx.set_graphs(options.graphs);
   ctx.set_dependent_launch(options.dependent_launch);
   const std::int64_t free_before = free_memory(ctx);
-  const double device_seconds = seconds_since(start);
+  const double device_seconds = timing::seconds_since(start);
 
   std::int64_t bytes = 0;
   const auto weights_start = std::chrono::steady_clock::now();
@@ -154,7 +151,7 @@ void run(const Options& options) {
     return Model(ctx, std::move(source.config), std::move(source.weights));
   }();
   ctx.synchronize();
-  const double weights_seconds = seconds_since(weights_start);
+  const double weights_seconds = timing::seconds_since(weights_start);
   const Measurement measured = measure(ctx, model, options.plan, free_before);
 
   const double rate = median(measured.product_rate);

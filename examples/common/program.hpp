@@ -1,4 +1,4 @@
-// What the command lines of chat, verify and llm have in common.
+// What the programs have in common.
 #pragma once
 
 #include <charconv>
@@ -14,6 +14,7 @@
 
 #include <tenon/core/dtype.hpp>
 #include <tenon/core/error.hpp>
+#include <tenon/core/format.hpp>
 #include <tenon/core/version.hpp>
 
 namespace program {
@@ -33,13 +34,7 @@ bool read_number(std::string_view text, T& value) {
 }
 
 /// The text in quotes, or how it begins.
-inline std::string in_quotes(std::string_view text) {
-  constexpr std::size_t longest = 40;
-  std::string result = "'";
-  result += text.substr(0, longest);
-  result += text.size() <= longest ? "'" : "…'";
-  return result;
-}
+inline std::string in_quotes(std::string_view text) { return tenon::detail::quoted_text(text); }
 
 /// The type that --dtype names; empty for "auto".
 inline std::optional<tenon::DType> named_dtype(std::string_view name) {

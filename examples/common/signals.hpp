@@ -1,4 +1,4 @@
-// Signals that would end chat, verify or llm in the middle of something.
+// Signals that would end a program in the middle of something.
 #pragma once
 
 #include <fcntl.h>

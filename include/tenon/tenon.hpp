@@ -16,6 +16,7 @@
 #include <tenon/graph/executable.hpp>
 #include <tenon/graph/execution.hpp>
 #include <tenon/graph/graph.hpp>
+#include <tenon/graph/index_limits.hpp>
 #include <tenon/graph/lower.hpp>
 #include <tenon/graph/lowering.hpp>
 #include <tenon/graph/memory.hpp>

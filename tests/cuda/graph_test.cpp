@@ -191,6 +191,36 @@ TEST_CASE("graph on CUDA: tensors of the device, shared constants, and errors be
                   tenon::Error);
 }
 
+TEST_CASE("graph on CUDA: an input that lies in the memory of another one is refused", "[cuda][graph]") {
+  TENON_NEEDS_CUDA();
+  graph::Builder b;
+  const auto x = b.input("a", DType::float32, {2});
+  const auto y = b.input("b", DType::float32, {2});
+  const auto at = b.input("at", DType::int64, {1});
+  const auto end = b.input("end", DType::int64, {1});
+  Context<Cpu> host(1);
+  Context<Cuda> ctx;
+  Executable<Cuda> run(ctx, b.finish(y.replace_slice(x.slice(0, 1), at, end)), {});
+  const auto number = [&](std::int64_t value) { return tenon::full<std::int64_t>(host, {1}, value); };
+  TensorMap inputs{{"a", tenon::from_list<float>(ctx, {2}, {1, 2})},
+                   {"b", tenon::from_list<float>(ctx, {2}, {3, 4})},
+                   {"at", number(1)},
+                   {"end", number(2)}};
+  const auto result = [&] { return run.evaluate(ctx, inputs).cpu(ctx).as<const float, 1>(); };
+  CHECK(result()(0) == 3);
+  CHECK(result()(1) == 1);
+  const auto refused = [&](const char* name, const AnyTensor& tensor) {
+    TensorMap changed = inputs;
+    changed.insert_or_assign(name, tensor);
+    CHECK_THROWS_AS(run.evaluate(ctx, changed), tenon::ValueError);
+  };
+  refused("a", run.result());                  // in the memory of b on the device
+  refused("b", run.input("a"));                // and on the host
+  inputs.insert_or_assign("b", run.result());  // itself
+  CHECK(result()(0) == 3);
+  CHECK(result()(1) == 1);
+}
+
 TEST_CASE("K11: graph on CUDA: evaluations allocate nothing on the device", "[cuda][graph]") {
   TENON_NEEDS_CUDA();
   const tenon::Llama2cCheckpoint checkpoint(data / "stories260K.bin");

@@ -25,6 +25,7 @@ using namespace graph_test;
 struct Seen {
   std::map<NodeKind, int> before;
   std::map<NodeKind, int> after;
+  int reshaped_writes = 0;  ///< into buffers
   std::int64_t elements = 0;
   std::int64_t vague = 0;  ///< elements whose allowed error is above 5 % of what they are made of
 };
@@ -46,7 +47,12 @@ std::string check(Context<Cpu>& ctx, std::uint32_t seed, Seen& seen) {
       seen.vague += element.error > 0.05 * (std::abs(element.value) + 0.1) ? 1 : 0;
     }
   }
-  for (const Node& node : graph.nodes()) ++seen.before[node.kind];
+  for (const Node& node : graph.nodes()) {
+    ++seen.before[node.kind];
+    if (node.kind != NodeKind::replace_slice || graph[node.operands[0]].kind != NodeKind::reshape) continue;
+    const NodeKind written = graph[graph.roots()[node.operands[0]]].kind;
+    seen.reshaped_writes += written == NodeKind::buffer_tensor ? 1 : 0;
+  }
 
   const TensorMap constant_tensors = to_tensors(ctx, graph, constants, seed % 3 != 0);
   std::vector<std::vector<std::byte>> bits;
@@ -104,6 +110,7 @@ TEST_CASE("graph: random graphs give what their statements say, whatever passes 
     CAPTURE(tenon::graph::rule_of(node).name, seen.before[node], seen.after[node]);
     CHECK((seen.before[node] > 100 || seen.after[node] > 100));
   }
+  CHECK(seen.reshaped_writes > 50);
   CAPTURE(seen.elements, seen.vague);
   CHECK(seen.vague * 20 < seen.elements);
 }

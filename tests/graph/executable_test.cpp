@@ -159,9 +159,9 @@ TEST_CASE("executable: a layer, by evaluate and by input, run and result", "[gra
   executable.run(other);
   CHECK(values_of(ctx, executable.result()) == expected);
   CHECK(error_of<tenon::ValueError>([&] { static_cast<void>(executable.input("y")); }) ==
-        "evaluate: the graph has no input 'y'");
+        "graph: there is no input 'y'");
   CHECK(error_of<tenon::ValueError>([&] { static_cast<void>(executable.input("w")); }) ==
-        "evaluate: the graph has no input 'w'");
+        "graph: there is no input 'w'");
 }
 
 TEST_CASE("executable: inputs keep their elements where memory is reused", "[graph]") {
@@ -217,9 +217,8 @@ TEST_CASE("executable: constants and inputs that do not fit are named", "[graph]
   };
   const std::vector<float> before = values_of(ctx, executable.evaluate(ctx, {{"x", x}}));
   CHECK(error_of<tenon::ValueError>(evaluate({})) == "evaluate: input 'x' is missing");
-  CHECK(error_of<tenon::ValueError>(evaluate({{"x", x}, {"y", x}})) == "evaluate: the graph has no input 'y'");
-  CHECK(error_of<tenon::ValueError>(evaluate({{"x", x}, {"w", good.at("w")}})) ==
-        "evaluate: the graph has no input 'w'");
+  CHECK(error_of<tenon::ValueError>(evaluate({{"x", x}, {"y", x}})) == "graph: there is no input 'y'");
+  CHECK(error_of<tenon::ValueError>(evaluate({{"x", x}, {"w", good.at("w")}})) == "graph: there is no input 'w'");
   CHECK(error_of<tenon::ShapeError>(evaluate({{"x", x.permute({1, 0})}})) ==
         "evaluate: input 'x' is float32 [3, 2], but the graph has float32 [2, 3]");
   CHECK(error_of<tenon::DTypeError>(evaluate({{"x", wholes(ctx, {2, 3}, {1, 2, 3, 4, 5, 6})}})) ==
@@ -334,10 +333,10 @@ TEST_CASE("executable: a place or prefix out of range names its inputs and chang
       {0, 1, -1, "sliced_softmax: prefix is -1, not within 0 and the 2 columns"}};
   for (const Case& wrong : cases) {
     CAPTURE(wrong.begin, wrong.end, wrong.prefix);
-    const std::string inputs = wrong.text[0] == 'r' ? "'begin' and 'end'" : "'prefix'";
+    const std::string inputs = wrong.text[0] == 'r' ? "inputs 'begin' and 'end'" : "input 'prefix'";
     CHECK(error_of<tenon::ValueError>([&] {
             executable.evaluate(ctx, cache_inputs(ctx, {7, 8}, wrong.begin, wrong.end, wrong.prefix));
-          }) == wrong.text + (", given by the input " + inputs));
+          }) == wrong.text + (", given by the " + inputs));
     CHECK(values_of(ctx, executable.buffer("rows_so_far")) == before);
   }
   executable.evaluate(ctx, cache_inputs(ctx, {7, 8}, 0, 1, 0));  // and it goes on

@@ -1,7 +1,6 @@
 // Memory plans: no two tensors in use at the same time share a byte, and little more is taken than that needs.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -155,8 +154,8 @@ TEST_CASE("plan: every slot gets the smallest gap, as a scan of all slots finds 
 }
 
 TEST_CASE("plan: neither long chains nor many tensors at once take quadratic time", "[graph]") {
-  // A look at every pair would take minutes.
-  constexpr NodeId count = 500'000;
+  // A look at every pair would take an hour, and the time limit of the tests would end it.
+  constexpr NodeId count = 2'000'000;
   std::vector<Slot> chain;  // each is read by the next
   std::vector<Slot> wide;   // all are read at the end, in reverse
   for (NodeId i = 0; i < count; ++i) {
@@ -165,10 +164,8 @@ TEST_CASE("plan: neither long chains nor many tensors at once take quadratic tim
   }
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), 0);
-  const auto start = std::chrono::steady_clock::now();
   CHECK(detail::place_slots(chain, order, 0, count) <= 256 * 8);
   CHECK(detail::place_slots(wide, order, 0, 2 * count) == std::size_t{256} * count);
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(30));
 }
 
 TEST_CASE("plan: slots of random graphs do not overlap while both are in use", "[graph]") {

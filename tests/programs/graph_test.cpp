@@ -157,7 +157,7 @@ TEST_CASE("graph program: wrong use is exit code 2 and failure 1, each with one 
                                        "$5 = ReplaceSliceNode($4, $1, $2, $3); result = $5;")
                                 .string();
   check_refused(graph({cache, "--fill", "begin=3", "--fill", "end=4"}), 1, "replace_slice: [3, 4)");
-  check_refused(graph({cache, "--fill", "begin=3"}), 1, "given by the input 'begin' and 'end'; random, for lack of");
+  check_refused(graph({cache, "--fill", "begin=3"}), 1, "given by the inputs 'begin' and 'end'; random, for lack of");
   check_refused(graph({cache, "--fill", "begin=0.5"}), 1, "whole numbers");
   check_refused(graph({cache, "--fill", "begin=9007199254740993"}), 1, "whole numbers below 2^53");
   CHECK(graph({cache, "--fill", "begin=2", "--fill", "end=3", "--fill", "rows=7"}).output ==

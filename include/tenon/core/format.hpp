@@ -1,8 +1,10 @@
-// Numbers in messages.
+// Numbers and names in messages.
 #pragma once
 
 #include <charconv>
+#include <cstddef>
 #include <string>
+#include <string_view>
 
 #include <tenon/core/config.hpp>
 
@@ -16,6 +18,15 @@ inline std::string number_text(double value) {
   char buffer[32];
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
   return std::string(buffer, end);
+}
+
+/// A name or text from outside: in quotes, and cut where it is long, but not inside of a UTF-8 character.
+inline std::string quoted_text(std::string_view text) {
+  std::size_t most = 40;
+  const bool whole = text.size() <= most;
+  while (!whole && most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0u) == 0x80u) --most;
+  std::string result = "'";
+  return result.append(text.substr(0, most)).append(whole ? "'" : "…'");
 }
 
 }  // namespace detail

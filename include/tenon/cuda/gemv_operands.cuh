@@ -15,12 +15,6 @@ namespace detail {
 inline constexpr int gemv_warps = 16;
 inline constexpr int gemv_threads = 32 * gemv_warps;
 
-/// 16 bytes of elements as the registers that hold them. Elements of 16 bits, as in Pack, would be moved one by one, and
-/// each move waits for the load.
-struct alignas(16) Words {
-  unsigned value[4];
-};
-
 /// Loads what is read once and never written, past the caches' order of use, if `active`; else nothing changes. Stays where
 /// it is among other such loads and waits.
 __device__ __forceinline__ void load_words_once(Words& to, const void* from, bool active) {
@@ -32,46 +26,6 @@ __device__ __forceinline__ void load_words_once(Words& to, const void* from, boo
       "}"
       : "+r"(to.value[0]), "+r"(to.value[1]), "+r"(to.value[2]), "+r"(to.value[3])
       : "l"(__cvta_generic_to_global(from)), "r"(static_cast<int>(active)));
-}
-
-/// The elements of K in the type to compute in.
-template <class K, int N>
-__device__ __forceinline__ void unpack(compute_t<K> (&to)[N], const Words& words) {
-  static_assert(N == pack_size<K>);
-  if constexpr (std::is_same_v<K, __half>) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      to[2 * i] = __half2float(__ushort_as_half(static_cast<unsigned short>(words.value[i])));
-      to[2 * i + 1] = __half2float(__ushort_as_half(static_cast<unsigned short>(words.value[i] >> 16)));
-    }
-  } else if constexpr (std::is_same_v<K, __nv_bfloat16>) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      to[2 * i] = __uint_as_float(words.value[i] << 16);
-      to[2 * i + 1] = __uint_as_float(words.value[i] & 0xffff0000u);
-    }
-  } else {
-    const auto pack = __builtin_bit_cast(Pack<K, N>, words);
-#pragma unroll
-    for (int i = 0; i < N; ++i) to[i] = pack.value[i];
-  }
-}
-
-/// The inverse, each element rounded to nearest even.
-template <class K, int N>
-__device__ __forceinline__ Words pack(const compute_t<K> (&from)[N]) {
-  static_assert(N == pack_size<K>);
-  if constexpr (sizeof(K) == 2) {
-    Words words;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) words.value[i] = pack_pair<K>(from[2 * i], from[2 * i + 1]);
-    return words;
-  } else {
-    Pack<K, N> elements;
-#pragma unroll
-    for (int i = 0; i < N; ++i) elements.value[i] = narrow<K>(from[i]);
-    return __builtin_bit_cast(Words, elements);
-  }
 }
 
 /// 16-byte pieces of T beside one vector of the matrix: two where 16-bit weights meet float.

@@ -1,4 +1,5 @@
-// pointwise on CUDA: as many blocks as the device holds at once walk over the output, 16 bytes at a time where they can.
+// pointwise on CUDA: about as many blocks as the device holds at once walk over the output, 16 bytes at a time where they
+// can.
 #pragma once
 
 #include <algorithm>
@@ -39,79 +40,99 @@ Walk<N> collapse_pairs(const StridedLayout (&operands)[N]) {
   return walk;
 }
 
-/// Launches the kernel for up to N operands. With Packs the one that stores packs; false where the output does not allow
-/// that. Without, elements one by one, and pairs of them where N is 8.
-template <bool Packs, int N, class T>
-bool pointwise_operands(Context<Cuda>& ctx, std::string_view op, const PointwiseView<T, Cuda>& out,
-                        std::span<const PointwiseView<const T, Cuda>> in, const PointwiseProgram& program) {
-  using K = kernel_t<T>;
-  constexpr int pack = pack_size<K>;
+/// The operands of a call, up to N, and the walk over them.
+template <class K, int N>
+struct PointwiseCall {
   PointwiseOperands<K, N> operands;
-  StridedLayout layouts[N + 1];
-  layouts[0] = strided(out.layout());
-  operands.out = kernel_pointer(out.data());
-  operands.used = program.operands();
-  for (int k = 0; k < N; ++k) {
-    const bool used = k < operands.used;
-    layouts[k + 1] = used ? strided(in[static_cast<std::size_t>(k)].layout()) : layouts[0];
-    operands.in[k] = used ? kernel_pointer(in[static_cast<std::size_t>(k)].data()) : nullptr;
+  Walk<N + 1> walk;
+
+  /// `packs`: the kernel is to read and write whole packs where rows allow it.
+  template <class T>
+  PointwiseCall(const PointwiseView<T, Cuda>& out, std::span<const PointwiseView<const T, Cuda>> in,
+                const PointwiseProgram& program, bool packs) {
+    constexpr int pack = pack_size<K>;
+    StridedLayout layouts[N + 1];
+    layouts[0] = strided(out.layout());
+    operands.out = kernel_pointer(out.data());
+    operands.used = program.operands();
+    for (int k = 0; k < N; ++k) {
+      const bool used = k < operands.used;
+      layouts[k + 1] = used ? strided(in[static_cast<std::size_t>(k)].layout()) : layouts[0];
+      operands.in[k] = used ? kernel_pointer(in[static_cast<std::size_t>(k)].data()) : nullptr;
+    }
+    walk = program.is_complex() ? collapse_pairs<N + 1>(layouts) : collapse<N + 1>(layouts);
+    const int last = walk.rank - 1;
+    operands.out_step = walk.strides[0][last];
+    operands.out_packs = packs && has_packs(walk, 0, operands.out, sizeof(K), pack) &&
+                         !(program.is_complex() && walk.sizes[last] % pack != 0);
+    for (int k = 0; k < N; ++k) {
+      operands.steps[k] = walk.strides[k + 1][last];
+      const bool whole =
+          operands.out_packs && k < operands.used && has_packs(walk, k + 1, operands.in[k], sizeof(K), pack);
+      operands.access[k] = whole                    ? PointwiseAccess::packs
+                           : operands.steps[k] == 0 ? PointwiseAccess::repeat
+                                                    : PointwiseAccess::steps;
+    }
   }
-  Walk<N + 1> walk = program.is_complex() ? collapse_pairs<N + 1>(layouts) : collapse<N + 1>(layouts);
+};
+
+/// Starts the kernel on groups of P neighbours of a row.
+template <int P, class K, int N>
+void launch_pointwise(Context<Cuda>& ctx, std::string_view op, const PointwiseCall<K, N>& call,
+                      const PointwiseProgram& program) {
+  Walk<N + 1> walk = call.walk;
   const int last = walk.rank - 1;
-  operands.out_step = walk.strides[0][last];
-  for (int k = 0; k < N; ++k) operands.steps[k] = walk.strides[k + 1][last];
+  const std::int64_t tail = walk.rank == 1 ? walk.sizes[last] % P : 0;
+  walk.sizes[last] /= P;
+  for (int k = 0; k <= N; ++k) walk.strides[k][last] *= P;
+  const std::int64_t groups = walk.count();
+  LaunchShape shape;
+  shape.block = dim3(pointwise_threads);
+  shape.grid = dim3(grid_blocks(groups + tail, pointwise_threads,
+                                std::int64_t{pointwise_blocks<K, N>} * ctx.properties().multiprocessors));
+  shape.dependent = true;
+  launch(ctx, op, shape, pointwise_kernel<K, N, P>, program, walk, call.operands, groups, tail);
+}
 
-  const auto start = [&]<int P>() {
-    LaunchShape shape;
-    shape.block = dim3(pointwise_threads);
-    shape.dependent = true;
-    const std::int64_t tail = walk.rank == 1 ? walk.sizes[last] % P : 0;
-    walk.sizes[last] /= P;
-    for (int k = 0; k <= N; ++k) walk.strides[k][last] *= P;
-    const std::int64_t groups = walk.count();
-    shape.grid = dim3(grid_blocks(groups + tail, pointwise_threads,
-                                  std::int64_t{pointwise_blocks<K, N>} * ctx.properties().multiprocessors));
-    launch(ctx, op, shape, pointwise_kernel<K, N, P>, program, walk, operands, groups, tail);
-  };
+/// Runs a program of up to N operands in packs. False where the output does not allow that.
+template <int N, class T>
+bool pointwise_in_packs(Context<Cuda>& ctx, std::string_view op, const PointwiseView<T, Cuda>& out,
+                        std::span<const PointwiseView<const T, Cuda>> in, const PointwiseProgram& program) {
+  const PointwiseCall<kernel_t<T>, N> call(out, in, program, true);
+  if (call.operands.out_packs) launch_pointwise<pack_size<kernel_t<T>>>(ctx, op, call, program);
+  return call.operands.out_packs;
+}
 
-  operands.out_packs = Packs && has_packs(walk, 0, operands.out, sizeof(K), pack) &&
-                       !(program.is_complex() && walk.sizes[last] % pack != 0);
-  for (int k = 0; k < N; ++k) {
-    const bool packs =
-        operands.out_packs && k < operands.used && has_packs(walk, k + 1, operands.in[k], sizeof(K), pack);
-    operands.access[k] = packs                    ? PointwiseAccess::packs
-                         : operands.steps[k] == 0 ? PointwiseAccess::repeat
-                                                  : PointwiseAccess::steps;
-  }
-  if constexpr (Packs) {
-    if (operands.out_packs) start.template operator()<pack>();
-    return operands.out_packs;
-  } else if (!program.is_complex()) {
-    start.template operator()<1>();
-  } else if constexpr (N == PointwiseProgram::max_operands && !std::is_same_v<T, std::int64_t>) {
-    start.template operator()<2>();
-  }
-  return true;
+/// Runs a program on single elements, or on pairs of them.
+template <int N, int P, class T>
+void pointwise_one_by_one(Context<Cuda>& ctx, std::string_view op, const PointwiseView<T, Cuda>& out,
+                          std::span<const PointwiseView<const T, Cuda>> in, const PointwiseProgram& program) {
+  const PointwiseCall<kernel_t<T>, N> call(out, in, program, false);
+  launch_pointwise<P>(ctx, op, call, program);
 }
 
 /// The program on views that are not empty and have been checked.
 template <class T>
 void pointwise_checked(Context<Cuda>& ctx, std::string_view op, const PointwiseView<T, Cuda>& out,
                        std::span<const PointwiseView<const T, Cuda>> in, const PointwiseProgram& program) {
-  const auto packs = [&] {
+  constexpr int most = PointwiseProgram::max_operands;
+  const auto in_packs = [&] {
     switch (program.operands()) {
-      case 1: return pointwise_operands<true, 1, T>(ctx, op, out, in, program);
-      case 2: return pointwise_operands<true, 2, T>(ctx, op, out, in, program);
-      case 3: return pointwise_operands<true, 3, T>(ctx, op, out, in, program);
-      case 4: return pointwise_operands<true, 4, T>(ctx, op, out, in, program);
-      default: return pointwise_operands<true, PointwiseProgram::max_operands, T>(ctx, op, out, in, program);
+      case 1: return pointwise_in_packs<1, T>(ctx, op, out, in, program);
+      case 2: return pointwise_in_packs<2, T>(ctx, op, out, in, program);
+      case 3: return pointwise_in_packs<3, T>(ctx, op, out, in, program);
+      case 4: return pointwise_in_packs<4, T>(ctx, op, out, in, program);
+      default: return pointwise_in_packs<most, T>(ctx, op, out, in, program);
     }
   };
-  if (packs()) return;
-  if (program.operands() <= 2 && !program.is_complex()) {
-    pointwise_operands<false, 2, T>(ctx, op, out, in, program);
+  if (in_packs()) return;
+  if constexpr (!std::is_same_v<T, std::int64_t>) {
+    if (program.is_complex()) return pointwise_one_by_one<most, 2, T>(ctx, op, out, in, program);
+  }
+  if (program.operands() <= 2) {
+    pointwise_one_by_one<2, 1, T>(ctx, op, out, in, program);
   } else {
-    pointwise_operands<false, PointwiseProgram::max_operands, T>(ctx, op, out, in, program);
+    pointwise_one_by_one<most, 1, T>(ctx, op, out, in, program);
   }
 }
 

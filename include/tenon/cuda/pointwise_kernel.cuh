@@ -1,12 +1,11 @@
-// The kernel of point-wise programs: it brings operands to shared memory, the next group while it computes this one, and
-// interprets the program there. Loads in flight then hold no registers, and any operand is at hand by its number.
+// The kernel of point-wise programs: it brings operands to shared memory and interprets the program there. Any operand is
+// at hand by its number; and packs of the next group come while this one is computed, without holding registers.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include <tenon/cuda/elementwise.cuh>
-#include <tenon/cuda/gemv_operands.cuh>
 #include <tenon/cuda/pointwise_steps.cuh>
 
 TENON_NAMESPACE_BEGIN
@@ -33,7 +32,7 @@ struct PointwiseOperands {
 };
 
 inline constexpr int pointwise_threads = 128;
-/// Blocks of a multiprocessor, which limits the registers of each.
+/// Blocks of a multiprocessor, which limits the registers of each thread.
 template <class K, int N>
 inline constexpr int pointwise_blocks = N > 4            ? 4
                                         : sizeof(K) == 4 ? 8
@@ -106,8 +105,8 @@ __device__ __forceinline__ PointwiseGroup<N + 1> locate_group(const Walk<N + 1>&
   return group;
 }
 
-/// Brings a group of each operand to shared memory: packs in the background, others at once. All loads are under way
-/// before the first is waited for. A single element is repeated.
+/// Brings a group of each operand to shared memory: packs in the background, others through registers, which waits for
+/// them; all loads are under way before that. A single element is repeated.
 template <class K, int N, int P>
 __device__ __forceinline__ void stage_group(PointwiseShared<K, N, P>& shared, int stage,
                                             const PointwiseOperands<K, N>& operands,
@@ -155,14 +154,10 @@ __device__ __forceinline__ void run_group(PointwiseShared<K, N, P>& shared, int 
   pointwise_t<K> result[P];
   run_steps<K, P>(program, load, stack, result);
   K* out = operands.out + at;
-  if (P == 1 || single) {
-    *out = pointwise_element<K>(result[0]);
-    return;
-  }
-  if constexpr (P == pack_size<K>) {
-    if (operands.out_packs) {
+  if constexpr (P == pack_size<K> && P > 1) {
+    if (operands.out_packs && !single) {
       if constexpr (sizeof(K) == 2) {
-        *reinterpret_cast<Words*>(out) = pack<K>(result);
+        *reinterpret_cast<Words*>(out) = to_words<K>(result);
       } else {
         Pack<K, P> elements;
 #pragma unroll
@@ -173,7 +168,9 @@ __device__ __forceinline__ void run_group(PointwiseShared<K, N, P>& shared, int 
     }
   }
 #pragma unroll
-  for (int e = 0; e < P; ++e) out[e * operands.out_step] = pointwise_element<K>(result[e]);
+  for (int e = 0; e < P; ++e) {
+    if (e == 0 || !single) out[e * operands.out_step] = pointwise_element<K>(result[e]);
+  }
 }
 
 /// For every group of a walk, of which a row has that many, and for `tail` elements behind the only row. The output may be

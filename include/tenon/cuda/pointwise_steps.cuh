@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <tenon/cuda/gemv_operands.cuh>
 #include <tenon/cuda/launch.cuh>
 #include <tenon/cuda/primitives.cuh>
 #include <tenon/cuda/swiglu.cuh>
@@ -39,7 +38,7 @@ __device__ __forceinline__ K pointwise_element(pointwise_t<K> x) {
 template <class K, int P>
 __device__ __forceinline__ void round_values(pointwise_t<K> (&x)[P]) {
   if constexpr (sizeof(K) == 2 && P == pack_size<K>) {
-    unpack<K>(x, pack<K>(x));
+    unpack<K>(x, to_words<K>(x));
   } else {
 #pragma unroll
     for (int e = 0; e < P; ++e) x[e] = pointwise_value(pointwise_element<K>(x[e]));

@@ -112,6 +112,53 @@ template <class K, int N>
 __device__ __forceinline__ void store_pack(K* to, const Pack<K, N>& pack) {
   *reinterpret_cast<Pack<K, N>*>(to) = pack;
 }
+
+/// 16 bytes of elements as the registers that hold them. Elements of 16 bits, as in Pack, would be moved one by one, and
+/// each move waits for the load.
+struct alignas(16) Words {
+  unsigned value[4];
+};
+
+/// The elements of K in the type to compute in.
+template <class K, int N>
+__device__ __forceinline__ void unpack(compute_t<K> (&to)[N], const Words& words) {
+  static_assert(N == pack_size<K>);
+  if constexpr (std::is_same_v<K, __half>) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      to[2 * i] = __half2float(__ushort_as_half(static_cast<unsigned short>(words.value[i])));
+      to[2 * i + 1] = __half2float(__ushort_as_half(static_cast<unsigned short>(words.value[i] >> 16)));
+    }
+  } else if constexpr (std::is_same_v<K, __nv_bfloat16>) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      to[2 * i] = __uint_as_float(words.value[i] << 16);
+      to[2 * i + 1] = __uint_as_float(words.value[i] & 0xffff0000u);
+    }
+  } else {
+    const auto pack = __builtin_bit_cast(Pack<K, N>, words);
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = pack.value[i];
+  }
+}
+
+/// The inverse, each element rounded to nearest even.
+template <class K, int N>
+__device__ __forceinline__ Words to_words(const compute_t<K> (&from)[N]) {
+  static_assert(N == pack_size<K>);
+  if constexpr (sizeof(K) == 2) {
+    Words words;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) words.value[i] = pack_pair<K>(from[2 * i], from[2 * i + 1]);
+    return words;
+  } else {
+    Pack<K, N> elements;
+#pragma unroll
+    for (int i = 0; i < N; ++i) elements.value[i] = narrow<K>(from[i]);
+    return __builtin_bit_cast(Words, elements);
+  }
+}
+
 /// Waits until the kernels before this one have ended and their writes are visible. The first thing that a kernel of a
 /// dependent launch does, in every thread, before it reads or writes anything but weights.
 __device__ __forceinline__ void wait_for_previous() {
@@ -151,8 +198,7 @@ __device__ __forceinline__ C block_sum(C value, C* scratch) {
   return warp_sum(sum);
 }
 
-// Tensor cores and asynchronous copies, for compute capability 8.0 and later: kernels that use them are started only
-// where their code was built for that.
+// Tensor cores and asynchronous copies, for compute capability 8.0 and later, which tenon's CMake targets insist on.
 
 /// An address in shared memory as the instructions below take it.
 __device__ __forceinline__ unsigned shared_address(const void* pointer) {

@@ -147,10 +147,7 @@ inline Value Value::replace_slice(Value rows, Value begin, Value end) const {
 }
 
 /// Softmax over whole rows.
-[[nodiscard]] inline Value softmax(Value x) {
-  const Shape shape = x.type().shape;
-  return sliced_softmax(x, shape.empty() ? 0 : shape.back());
-}
+[[nodiscard]] inline Value softmax(Value x) { return sliced_softmax(x, x.type().shape.back()); }
 
 }  // namespace graph
 TENON_NAMESPACE_END

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,7 +17,9 @@
 
 #include <tenon/core/config.hpp>
 #include <tenon/core/error.hpp>
+#include <tenon/core/format.hpp>
 #include <tenon/graph/execution.hpp>
+#include <tenon/graph/index_limits.hpp>
 #include <tenon/graph/lower.hpp>
 #include <tenon/graph/passes.hpp>
 #include <tenon/graph/plan.hpp>
@@ -98,16 +102,6 @@ class Executable {
     AnyTensor host;
     const std::byte* memory;  // in the arena
   };
-  /// A prefix or place that an input holds, for checking before a run.
-  struct Limit {
-    NodeKind kind;
-    std::string inputs;          // their names
-    const std::int64_t* first;   // prefix or begin
-    const std::int64_t* second;  // end
-    std::int64_t count;          // rows
-    std::int64_t size;
-  };
-
   /// Marks the executable as in use.
   class Use {
    public:
@@ -127,16 +121,14 @@ class Executable {
   [[nodiscard]] std::size_t find_input(std::string_view name) const {
     const auto found = input_places_.find(name);
     if (found == input_places_.end()) {
-      throw ValueError("evaluate: the graph has no input '" + std::string(name) + "'");
+      throw ValueError("graph: there is no input " + tenon::detail::quoted_text(name));
     }
     return found->second;
   }
   void check_apart(std::size_t input, const AnyTensor& tensor) const;
   static void check_tensor(const char* what, const std::string& name, const AnyTensor& tensor, const TensorType& type);
-  void check_limits() const;
-  void add_limits(const Lowering<Device>& lowering, const MemoryWrites& writes, NodeId id);
   void run_locked(Context<Device>& ctx) {
-    check_limits();
+    limits_->check();
     execution_.run(ctx, steps_);
   }
 
@@ -146,7 +138,7 @@ class Executable {
   std::vector<AnyTensor> shared_;  // constants that are used where they are
   std::vector<Input> inputs_;
   std::map<std::string, std::size_t, std::less<>> input_places_;
-  std::vector<Limit> limits_;
+  std::optional<detail::IndexLimits> limits_;
   std::vector<Step<Device>> steps_;
   AnyTensor result_;
   std::size_t bytes_ = 0;
@@ -158,8 +150,8 @@ template <DeviceTag Device>
 void Executable<Device>::check_tensor(const char* what, const std::string& name, const AnyTensor& tensor,
                                       const TensorType& type) {
   if (tensor.dtype() == type.dtype && tensor.sizes() == type.shape) return;
-  const std::string text = what + (" '" + name) + "' is " + type_text({tensor.dtype(), tensor.sizes()}) +
-                           ", but the graph has " + type_text(type);
+  const std::string text = std::string(what) + " " + tenon::detail::quoted_text(name) + " is " +
+                           type_text({tensor.dtype(), tensor.sizes()}) + ", but the graph has " + type_text(type);
   if (tensor.dtype() != type.dtype) throw DTypeError(text);
   throw ShapeError(text);
 }
@@ -171,13 +163,13 @@ Executable<Device>::Executable(Context<Device>& ctx, const Graph& source, const 
   for (const auto& [name, tensor] : constants) {
     const Node* node = source.find(name);
     if (node == nullptr || node->kind != NodeKind::constant_tensor) {
-      throw ValueError("compile: the graph has no constant '" + name + "'");
+      throw ValueError("compile: the graph has no constant " + tenon::detail::quoted_text(name));
     }
     check_tensor("compile: constant", name, tensor, node->type);
   }
   for (const Node& node : source.nodes()) {
     if (node.kind == NodeKind::constant_tensor && !constants.contains(node.name)) {
-      throw ValueError("compile: constant '" + node.name + "' is missing");
+      throw ValueError("compile: constant " + tenon::detail::quoted_text(node.name) + " is missing");
     }
   }
 
@@ -244,7 +236,6 @@ Executable<Device>::Executable(Context<Device>& ctx, const Graph& source, const 
   execution_.upload_done();
 
   Lowering<Device> lowering(graph_, memory_, literal_data);
-  const MemoryWrites writes(graph_);
   std::byte* const workspace = arena + plan_.bytes + literal_bytes;
   auto next = subgraphs.begin();
   for (NodeId id = 0; id < graph_.size(); ++id) {
@@ -259,53 +250,13 @@ Executable<Device>::Executable(Context<Device>& ctx, const Graph& source, const 
     } else if (runs_at[id] == id) {
       detail::lower(lowering, id);
     }
-    add_limits(lowering, writes, id);
   }
   steps_ = lowering.take_steps();
+  limits_.emplace(graph_, [&](const std::string& name) { return input(name).data(); });
   const NodeId last = graph_.result();
   const Place& place = lowering.place(last);
   const TensorType& type = graph_[last].type;
   result_ = detail::tensor_at<Device>(execution_.storage(), lowering.data(last), type.dtype, type.shape, place.strides);
-}
-
-template <DeviceTag Device>
-void Executable<Device>::add_limits(const Lowering<Device>& lowering, const MemoryWrites& writes, NodeId id) {
-  // The host's copy of an int64 of size 1 that is an input, or a view of one, and that no node writes.
-  const auto on_host = [&](NodeId operand) -> const std::int64_t* {
-    const Place& place = lowering.place(operand);
-    const Node& root = graph_[place.root];
-    if (root.kind != NodeKind::input_tensor || root.type.numel() != 1 || writes.any(operand)) return nullptr;
-    return reinterpret_cast<const std::int64_t*>(input(root.name).data()) + place.offset;
-  };
-  const auto name = [&](NodeId operand) { return detail::name_text(graph_[lowering.place(operand).root].name); };
-  const Node& node = graph_[id];
-  if (node.kind == NodeKind::sliced_softmax && node.numbers.empty()) {
-    if (const auto* prefix = on_host(node.operands[1])) {
-      limits_.push_back({node.kind, name(node.operands[1]), prefix, nullptr, 0, node.type.shape.back()});
-    }
-  } else if (node.kind == NodeKind::replace_slice) {
-    const auto* begin = on_host(node.operands[2]);
-    const auto* end = on_host(node.operands[3]);
-    if (begin != nullptr && end != nullptr) {
-      limits_.push_back({node.kind, name(node.operands[2]) + " and " + name(node.operands[3]), begin, end,
-                         graph_[node.operands[1]].type.shape[0], node.type.shape[0]});
-    }
-  }
-}
-
-template <DeviceTag Device>
-void Executable<Device>::check_limits() const {
-  for (const Limit& limit : limits_) {
-    try {
-      if (limit.kind == NodeKind::sliced_softmax) {
-        tenon::detail::check_sliced_softmax_prefix(*limit.first, limit.size);
-      } else {
-        tenon::detail::check_replace_slice_place(*limit.first, *limit.second, limit.count, limit.size);
-      }
-    } catch (const ValueError& error) {
-      throw ValueError(std::string(error.what()) + ", given by the input " + limit.inputs);
-    }
-  }
 }
 
 /// Inputs are written one after the other: a tensor in the memory of another one could be overwritten before it is read.
@@ -324,8 +275,8 @@ void Executable<Device>::check_apart(std::size_t input, const AnyTensor& tensor)
     for (const std::byte* const memory : {inputs_[i].host.data(), inputs_[i].memory}) {
       if (std::less<>{}(end - 1, memory) || !std::less<>{}(begin, memory + inputs_[i].type.bytes())) continue;
       if (i == input && tensor.data() == memory && tensor.is_contiguous()) continue;  // the input itself
-      throw ValueError("evaluate: input " + detail::name_text(inputs_[input].name) +
-                       " is given a tensor in the memory of input " + detail::name_text(inputs_[i].name) +
+      throw ValueError("evaluate: input " + tenon::detail::quoted_text(inputs_[input].name) +
+                       " is given a tensor in the memory of input " + tenon::detail::quoted_text(inputs_[i].name) +
                        "; give it a copy");
     }
   }
@@ -344,12 +295,14 @@ const AnyTensor& Executable<Device>::evaluate(Context<Device>& ctx, const Tensor
     const Input& input = inputs_[find_input(name)];
     check_tensor("evaluate: input", name, tensor, input.type);
     if (tensor.device() == DeviceKind::cuda && std::same_as<Device, Cpu>) {
-      throw DeviceError("evaluate: input '" + name + "' is on cuda, and the graph runs on cpu");
+      throw DeviceError("evaluate: input " + tenon::detail::quoted_text(name) +
+                        " is on cuda, and the graph runs on cpu");
     }
     check_apart(find_input(name), tensor);
   }
   for (const Input& input : inputs_) {
-    if (!inputs.contains(input.name)) throw ValueError("evaluate: input '" + input.name + "' is missing");
+    if (!inputs.contains(input.name))
+      throw ValueError("evaluate: input " + tenon::detail::quoted_text(input.name) + " is missing");
   }
   try {
     for (const auto& [name, tensor] : inputs) {
@@ -368,7 +321,7 @@ template <DeviceTag Device>
 AnyTensor Executable<Device>::buffer(std::string_view name) const {
   const Node* node = graph_.find(name);
   if (node == nullptr || node->kind != NodeKind::buffer_tensor) {
-    throw ValueError("graph: there is no buffer '" + std::string(name) + "'");
+    throw ValueError("graph: there is no buffer " + tenon::detail::quoted_text(name));
   }
   const auto id = static_cast<NodeId>(node - graph_.nodes().data());
   const Place place = detail::own_place(id, node->type);

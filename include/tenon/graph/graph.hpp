@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include <tenon/core/config.hpp>
 #include <tenon/core/error.hpp>
+#include <tenon/core/format.hpp>
 #include <tenon/graph/node.hpp>
 #include <tenon/graph/nodes.hpp>
 
@@ -100,15 +102,6 @@ inline bool is_tensor_name(std::string_view name) {
   return true;
 }
 
-/// A name for a message: in quotes, cut where it is long, but not inside of a UTF-8 character.
-inline std::string name_text(std::string_view name) {
-  std::size_t most = 40;
-  const bool whole = name.size() <= most;
-  while (!whole && most > 0 && (static_cast<unsigned char>(name[most]) & 0xc0u) == 0x80u) --most;
-  std::string text = "'";
-  return text.append(name.substr(0, most)).append(whole ? "'" : "…'");
-}
-
 inline void check_numbers(const Node& node, const NodeRule& rule) {
   const std::size_t count = node.numbers.size();
   const bool fits = rule.numbers == NumbersForm::list           ? count >= 1
@@ -141,17 +134,17 @@ inline NodeId Graph::add(Node node) {
   if (node.kind == NodeKind::replace_slice) {
     const NodeId root = roots_[node.operands[0]];
     if (nodes_[root].kind == NodeKind::constant_tensor) {
-      throw ValueError(name + ": the first operand is ConstantTensor " + detail::name_text(nodes_[root].name) +
+      throw ValueError(name + ": the first operand is ConstantTensor " + tenon::detail::quoted_text(nodes_[root].name) +
                        ", or a part of it, and constants are not written");
     }
   }
   const bool named = is_named_tensor(node.kind);
   if (named) {
     if (!detail::is_tensor_name(node.name))
-      throw ValueError(name + ": " + detail::name_text(node.name) + " is no name for a tensor");
+      throw ValueError(name + ": " + tenon::detail::quoted_text(node.name) + " is no name for a tensor");
     if (names_.contains(node.name))
-      throw ValueError(name + ": there is a tensor " + detail::name_text(node.name) + " already");
-    detail::check_type(name + " " + detail::name_text(node.name), node.type);
+      throw ValueError(name + ": there is a tensor " + tenon::detail::quoted_text(node.name) + " already");
+    detail::check_type(name + " " + tenon::detail::quoted_text(node.name), node.type);
   } else if (!node.name.empty()) {
     throw ValueError(name + ": only tensors have a name");
   }
@@ -160,9 +153,13 @@ inline NodeId Graph::add(Node node) {
   }
   node.type = rule.infer(node, types);
   if (!named) detail::check_type(name + ": the result", node.type);  // a broadcast or a product can be too large
+  if (nodes_.size() > std::numeric_limits<NodeId>::max()) throw ValueError(name + ": a graph has at most 2^32 nodes");
   const auto id = static_cast<NodeId>(nodes_.size());
-  roots_.push_back(rule.is_view ? roots_[node.operands[0]] : id);
+  // Room first: where memory is short, the graph stays as it is.
+  if (nodes_.size() == nodes_.capacity()) nodes_.reserve(2 * nodes_.size() + 16);
+  roots_.reserve(nodes_.capacity());
   if (named) names_.emplace(node.name, id);
+  roots_.push_back(rule.is_view ? roots_[node.operands[0]] : id);
   nodes_.push_back(std::move(node));
   return id;
 }

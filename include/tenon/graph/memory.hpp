@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tenon/core/config.hpp>
+#include <tenon/core/format.hpp>
 #include <tenon/graph/graph.hpp>
 #include <tenon/graph/rewrite.hpp>
 #include <tenon/tensor/shape.hpp>
@@ -131,7 +132,7 @@ inline Place own_place(NodeId id, const TensorType& type) {
       const auto copy = sources.find(places[node.operands[0]].root);
       if (copy != sources.end() && rewriter.graph()[copy->second].kind == NodeKind::buffer_tensor) {
         throw ValueError("graph: $" + std::to_string(old + 1) + " = ReplaceSliceNode: the first operand is a copy of " +
-                         detail::name_text(rewriter.graph()[copy->second].name) +
+                         tenon::detail::quoted_text(rewriter.graph()[copy->second].name) +
                          ", because a ReshapeNode of it is no view, and the buffer would not see the write");
       }
     }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <tenon/core/config.hpp>
+#include <tenon/core/format.hpp>
 #include <tenon/core/math.hpp>
 #include <tenon/graph/graph.hpp>
 #include <tenon/graph/memory.hpp>
@@ -259,7 +260,7 @@ inline std::string MemoryPlan::text(const Graph& graph) const {
   for (const Slot& slot : slots) {
     const Node& node = graph[slot.node];
     text += detail::reference_text(slot.node) + " " + std::string(rule_of(node.kind).name);
-    if (!node.name.empty()) text += " '" + node.name + "'";
+    if (!node.name.empty()) text.append(" ").append(tenon::detail::quoted_text(node.name));
     text += ": bytes " + std::to_string(slot.offset) + " to " + std::to_string(slot.offset + slot.bytes);
     const bool persistent = slot.offset + slot.bytes <= persistent_bytes;
     text += persistent ? ", always\n"

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include <tenon/core/config.hpp>
+#include <tenon/core/format.hpp>
 
 TENON_NAMESPACE_BEGIN
 namespace graph::detail {
@@ -37,8 +38,7 @@ struct Token {
     constexpr std::string_view digits = "0123456789abcdef";
     return std::string("the byte 0x") + digits[byte >> 4] + digits[byte & 0xfu];
   }
-  constexpr std::size_t most = 40;
-  return "'" + std::string(token.text.substr(0, most)) + (token.text.size() > most ? "…'" : "'");
+  return tenon::detail::quoted_text(token.text);
 }
 
 /// Gives the tokens one after the other. White space and comments, from `#` or `//` to the end of the line, are skipped.

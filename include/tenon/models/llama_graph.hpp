@@ -161,24 +161,13 @@ class LlamaGraphDecoder {
   /// them, without attention_scale. Throws what compiling throws, and FormatError where `wcls` holds zeros only: then every
   /// token is as probable as every other.
   LlamaGraphDecoder(Context<Device>& ctx, ModelConfig config, std::int64_t capacity, RotaryPairs pairs,
-                    AnyTensor embedding, graph::TensorMap constants, DType dtype = DType::float32,
+                    const AnyTensor& embedding, graph::TensorMap constants, DType dtype = DType::float32,
                     const graph::CompileOptions<Device>& options = {})
       : config_(std::move(config)),
         capacity_(capacity),
-        embedding_(std::move(embedding)),
+        embedding_(checked(embedding, config_)),
         executable_(ctx, llama_graph(config_, capacity, pairs, dtype), with_scale(config_, std::move(constants), dtype),
                     options) {
-    if (embedding_.sizes() != std::vector<std::int64_t>{config_.vocab_size, config_.hidden_size}) {
-      throw ShapeError("llama graph: the embedding has shape " + shape_string(embedding_.sizes()) + ", expected (" +
-                       std::to_string(config_.vocab_size) + ", " + std::to_string(config_.hidden_size) + ")");
-    }
-    Context<Cpu> host(1);
-    embedding_ = embedding_.contiguous(host);
-    if (embedding_.dtype() != DType::float32 && embedding_.dtype() != DType::float16 &&
-        embedding_.dtype() != DType::bfloat16) {
-      throw DTypeError("llama graph: the embedding has dtype " + std::string(dtype_name(embedding_.dtype())) +
-                       ", expected float32, float16 or bfloat16");
-    }
     logits_.resize(static_cast<std::size_t>(config_.vocab_size));
     frequencies_.resize(static_cast<std::size_t>(config_.head_dim / 2));
     for (std::size_t i = 0; i < frequencies_.size(); ++i) {
@@ -218,6 +207,20 @@ class LlamaGraphDecoder {
   }
 
  private:
+  /// The embedding, row-major.
+  static AnyTensor checked(const AnyTensor& embedding, const ModelConfig& config) {
+    if (embedding.sizes() != std::vector<std::int64_t>{config.vocab_size, config.hidden_size}) {
+      throw ShapeError("llama graph: the embedding has shape " + shape_string(embedding.sizes()) + ", expected (" +
+                       std::to_string(config.vocab_size) + ", " + std::to_string(config.hidden_size) + ")");
+    }
+    const DType dtype = embedding.dtype();
+    if (dtype != DType::float32 && dtype != DType::float16 && dtype != DType::bfloat16) {
+      throw DTypeError("llama graph: the embedding has dtype " + std::string(dtype_name(dtype)) +
+                       ", expected float32, float16 or bfloat16");
+    }
+    Context<Cpu> host(1);
+    return embedding.contiguous(host);
+  }
   static graph::TensorMap with_scale(const ModelConfig& config, graph::TensorMap constants, DType dtype) {
     const auto output = constants.find("wcls");
     if (output != constants.end() && output->second.device() == DeviceKind::cpu &&

@@ -29,10 +29,10 @@ inline void check_sliced_softmax_prefix(std::int64_t prefix, std::int64_t column
 }  // namespace detail
 
 /// Over the first prefix[0] elements of each row: out[i] = exp(in[i] - max) / Σ exp(in[j] - max), formed in float (double
-/// for double) and rounded to T once; the other elements are copied. A row whose first elements
-/// are all -infinity, or have a NaN or +infinity among them, gives NaN there. in and out (batch, m, n), any strides; `out` may be
-/// `in` itself. `prefix` lies where the tensors lie, so that a captured graph reads it anew at every launch. On the CPU
-/// a prefix outside 0 … n throws ValueError; on a GPU nothing can be thrown from there: it is taken as 0 or n.
+/// for double) and rounded to T once; the other elements are copied. A row whose first elements are all -infinity, or have
+/// a NaN or +infinity among them, gives NaN there. in and out (batch, m, n), any strides; `out` may be `in` itself. `prefix`
+/// lies where the tensors lie, so that a captured graph reads it anew at every launch. On the CPU a prefix outside 0 … n
+/// throws ValueError; on a GPU nothing can be thrown from there: it is taken as 0 or n.
 template <FloatElement T>
 void sliced_softmax(Context<Cpu>& ctx, View<T, 3, Cpu> out, std::type_identity_t<View<const T, 3, Cpu>> in,
                     View<const std::int64_t, 1, Cpu> prefix);

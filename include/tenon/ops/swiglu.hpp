@@ -20,9 +20,9 @@ void check_swiglu(const Sizes<Rank>& out, const Sizes<Rank>& gate, const Sizes<R
 }
 }  // namespace detail
 
-/// out = up * silu(gate), silu(x) = x / (1 + exp(-x)). Shazeer 2020. silu is formed in float (double for double) and
-/// rounded to T, then multiplied and rounded again, as Hugging Face's models do. All three have one shape and any
-/// strides; `out` may be `gate` or `up` itself. Throws ShapeError.
+/// out = up * silu(gate), silu(x) = x / (1 + exp(-x)). Shazeer 2020. silu is formed in float (double for double), on a
+/// GPU to a few units in the last place, and rounded to T, then multiplied and rounded again, as Hugging Face's models do.
+/// All three have one shape and any strides; `out` may be `gate` or `up` itself. Throws ShapeError.
 template <FloatElement T, std::size_t Rank>
 void swiglu(Context<Cpu>& ctx, View<T, Rank, Cpu> out, std::type_identity_t<View<const T, Rank, Cpu>> gate,
             std::type_identity_t<View<const T, Rank, Cpu>> up);

@@ -133,7 +133,7 @@ class Llama2cTokenizer {
 
 inline Llama2cTokenizer::Llama2cTokenizer(const FileMap& file, std::int64_t vocab_size) {
   const auto fail = [&](const std::string& what) {
-    throw FormatError(detail::quoted(file.path()) + " is not a llama2.c tokenizer for this model: " + what);
+    throw FormatError(detail::quoted(file.path()) + " is not a valid llama2.c tokenizer: " + what);
   };
   const std::span<const std::byte> bytes = file.bytes();
   std::size_t at = 0;

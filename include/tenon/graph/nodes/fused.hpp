@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <tenon/core/config.hpp>
 #include <tenon/graph/nodes/matmul.hpp>

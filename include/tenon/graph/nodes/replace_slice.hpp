@@ -1,6 +1,8 @@
 // ReplaceSliceNode: writes r into x[begin:end] in place and gives x. begin and end are known at evaluation only.
 #pragma once
 
+#include <algorithm>
+
 #include <tenon/core/config.hpp>
 #include <tenon/graph/rule.hpp>
 #include <tenon/ops/replace_slice.hpp>

@@ -30,14 +30,14 @@ namespace {
 
 std::atomic<std::int64_t> allocations{0};
 
-void* count_allocation(std::size_t size, std::size_t alignment) {
+/// Null where there is no memory.
+void* try_allocation(std::size_t size, std::size_t alignment) noexcept {
   ++allocations;
-  void* memory = nullptr;
-  if (alignment <= alignof(std::max_align_t)) {
-    memory = std::malloc(size == 0 ? 1 : size);
-  } else {
-    memory = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-  }
+  if (alignment <= alignof(std::max_align_t)) return std::malloc(size == 0 ? 1 : size);
+  return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+void* count_allocation(std::size_t size, std::size_t alignment) {
+  void* const memory = try_allocation(size, alignment);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -53,6 +53,14 @@ void* operator new(std::size_t size, std::align_val_t alignment) {
 }
 void* operator new[](std::size_t size, std::align_val_t alignment) {
   return count_allocation(size, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return try_allocation(size, 1); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return try_allocation(size, 1); }
+void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return try_allocation(size, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return try_allocation(size, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* memory) noexcept { release(memory); }
 void operator delete[](void* memory) noexcept { release(memory); }

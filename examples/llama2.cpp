@@ -1,4 +1,5 @@
 // llama2: continues a text with a LLaMA 2 checkpoint; the options, and with a seed the text, are those of llama2.c's `run`.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <tenon/core/error.hpp>
 #include <tenon/generate/llama2c_sampler.hpp>
 
 #include "common/command_line.hpp"
@@ -47,6 +49,11 @@ struct Speed {
 
 Speed generate(llama2::Model& model, llama2::Text& text, tenon::Llama2cSampler& sampler, const std::string& prompt) {
   const std::vector<std::int64_t> ids = text.encode(prompt);
+  if (const std::int64_t largest = *std::max_element(ids.begin(), ids.end()); largest >= model.vocab_size()) {
+    throw tenon::FormatError("the tokenizer gives the prompt an id " + std::to_string(largest) +
+                             ", and the model has " + std::to_string(model.vocab_size()) +
+                             " tokens: they do not belong together");
+  }
   std::int64_t id = ids.front();
   Speed speed;
   std::chrono::steady_clock::time_point start;

@@ -125,6 +125,19 @@ TEST_CASE("llama2: a folder of Hugging Face is read with its own tokenizer.json"
   arguments.insert(arguments.end(), {"-z", json.string()});
   CHECK(llama2(arguments).output == golden("run_greedy_once_n256.txt"));
 
+  auto larger = tokenizer_json(tenon::Llama2cTokenizer(data / "tok512.bin"));
+  larger["model"]["vocab"]["\u2581zebra"] = 600;
+  for (const auto& [left, right] :
+       {std::pair{"\u2581", "z"}, {"\u2581z", "e"}, {"\u2581ze", "b"}, {"\u2581zeb", "r"}, {"\u2581zebr", "a"}}) {
+    const std::string joined = std::string(left) + right;
+    if (!larger["model"]["vocab"].contains(joined)) larger["model"]["vocab"][joined] = 512 + joined.size();
+    larger["model"]["merges"].insert(larger["model"]["merges"].begin(), nlohmann::json{left, right});
+  }
+  write(larger);
+  const Finished other = llama2({folder.path().string(), "-i", "zebra"});
+  check_refused(other, 1, "they do not belong together");
+  CHECK(other.output.empty());
+
   auto changed = tokenizer_json(tenon::Llama2cTokenizer(data / "tok512.bin"));
   changed["post_processor"] = nullptr;
   write(changed);

@@ -100,8 +100,14 @@ class Executable {
     std::string name;
     TensorType type;
     AnyTensor host;
-    const std::byte* memory;  // in the arena
   };
+  /// Memory of an input, in the arena or where the host sets it.
+  struct InputMemory {
+    const std::byte* begin;
+    const std::byte* end;
+    std::size_t input;
+  };
+
   /// Marks the executable as in use.
   class Use {
    public:
@@ -138,6 +144,7 @@ class Executable {
   std::vector<AnyTensor> shared_;  // constants that are used where they are
   std::vector<Input> inputs_;
   std::map<std::string, std::size_t, std::less<>> input_places_;
+  std::vector<InputMemory> input_memory_;  // by address; no two overlap
   std::optional<detail::IndexLimits> limits_;
   std::vector<Step<Device>> steps_;
   AnyTensor result_;
@@ -217,10 +224,17 @@ Executable<Device>::Executable(Context<Device>& ctx, const Graph& source, const 
       execution_.upload(memory_[slot.node], constants.find(node.name)->second);
     if (node.kind == NodeKind::input_tensor) {
       input_places_.emplace(node.name, inputs_.size());
-      inputs_.push_back(
-          {node.name, node.type, execution_.host_input(memory_[slot.node], node.type), memory_[slot.node]});
+      inputs_.push_back({node.name, node.type, execution_.host_input(memory_[slot.node], node.type)});
+      const std::byte* const host = inputs_.back().host.data();
+      for (const std::byte* const begin : {host, static_cast<const std::byte*>(memory_[slot.node])}) {
+        input_memory_.push_back({begin, begin + node.type.bytes(), inputs_.size() - 1});
+        if (host == memory_[slot.node]) break;
+      }
     }
   }
+
+  std::sort(input_memory_.begin(), input_memory_.end(),
+            [](const InputMemory& a, const InputMemory& b) { return std::less<>{}(a.begin, b.begin); });
 
   auto* const literal_data = reinterpret_cast<std::int64_t*>(arena + plan_.bytes);
   std::vector<std::int64_t> literal_values;
@@ -271,14 +285,15 @@ void Executable<Device>::check_apart(std::size_t input, const AnyTensor& tensor)
   const auto size = static_cast<std::int64_t>(dtype_size(tensor.dtype()));
   const auto* const begin = tensor.data() + low * size;
   const auto* const end = tensor.data() + (high + 1) * size;
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    for (const std::byte* const memory : {inputs_[i].host.data(), inputs_[i].memory}) {
-      if (std::less<>{}(end - 1, memory) || !std::less<>{}(begin, memory + inputs_[i].type.bytes())) continue;
-      if (i == input && tensor.data() == memory && tensor.is_contiguous()) continue;  // the input itself
-      throw ValueError("evaluate: input " + tenon::detail::quoted_text(inputs_[input].name) +
-                       " is given a tensor in the memory of input " + tenon::detail::quoted_text(inputs_[i].name) +
-                       "; give it a copy");
-    }
+  constexpr std::less<> before;
+  auto at = std::upper_bound(
+      input_memory_.begin(), input_memory_.end(), begin,
+      [&](const std::byte* address, const InputMemory& memory) { return before(address, memory.end); });
+  for (; at != input_memory_.end() && before(at->begin, end); ++at) {
+    if (at->input == input && tensor.data() == at->begin && tensor.is_contiguous()) continue;  // the input itself
+    throw ValueError("evaluate: input " + tenon::detail::quoted_text(inputs_[input].name) +
+                     " is given a tensor in the memory of input " +
+                     tenon::detail::quoted_text(inputs_[at->input].name) + "; give it a copy");
   }
 }
 
@@ -292,13 +307,13 @@ template <DeviceTag Device>
 const AnyTensor& Executable<Device>::evaluate(Context<Device>& ctx, const TensorMap& inputs) {
   const Use use(busy_);
   for (const auto& [name, tensor] : inputs) {
-    const Input& input = inputs_[find_input(name)];
-    check_tensor("evaluate: input", name, tensor, input.type);
+    const std::size_t i = find_input(name);
+    check_tensor("evaluate: input", name, tensor, inputs_[i].type);
     if (tensor.device() == DeviceKind::cuda && std::same_as<Device, Cpu>) {
       throw DeviceError("evaluate: input " + tenon::detail::quoted_text(name) +
                         " is on cuda, and the graph runs on cpu");
     }
-    check_apart(find_input(name), tensor);
+    check_apart(i, tensor);
   }
   for (const Input& input : inputs_) {
     if (!inputs.contains(input.name))
